@@ -1,0 +1,24 @@
+"""What the benchmarks share."""
+
+from typing import Any
+
+import numpy as np
+
+
+def library(*names: str) -> Any:
+    """The installed rushlight; skips the benchmark where it lacks one of the dotted names."""
+    try:
+        import rushlight
+
+        for name in names:
+            found = rushlight
+            for part in name.split("."):
+                found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise NotImplementedError(f"not in this commit: {error}") from error
+    return rushlight
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal float32 numbers, the same in every run."""
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
