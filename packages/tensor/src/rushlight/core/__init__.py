@@ -1,0 +1,1 @@
+"""The spine: dtypes, devices, metadata, ops, dispatch, and the Tensor class."""

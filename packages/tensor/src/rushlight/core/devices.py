@@ -1,0 +1,118 @@
+"""Devices, and the plug-ins that run kernels on them.
+
+A device type is a plug-in found by the entry-point group `rushlight.devices` and loaded on first use. The plug-in
+object answers `available()` and makes plans: `plan(op, metas, params, out)` returns the function that runs the op.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+KNOWN_TYPES = ("cpu", "cuda", "meta")
+
+
+class device:
+    """Where a tensor lives: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`, `device("meta")`.
+
+    Raises RuntimeError for an unknown type or a malformed index.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.device("cuda:1").index
+        1
+    """
+
+    __slots__ = ("type", "index")
+    _interned: dict[tuple[str, int | None], device] = {}
+
+    def __new__(cls, type: str | int | device = "cpu", index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        if isinstance(type, int):
+            type, index = "cuda", type
+        if not isinstance(type, str):
+            raise TypeError(f"device: type must be a string such as 'cpu' or 'cuda:0', got {type!r}")
+        if ":" in type:
+            type, _, tail = type.partition(":")
+            if index is not None or not tail.isdigit():
+                raise RuntimeError(f"device: malformed device string {type + ':' + tail!r}; write 'cpu' or 'cuda:0'")
+            index = int(tail)
+        if type not in KNOWN_TYPES:
+            raise RuntimeError(f"device: unknown device type {type!r}; expected one of {', '.join(KNOWN_TYPES)}")
+        key = (type, index)
+        found = cls._interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.type, found.index = key
+            cls._interned[key] = found
+        return found
+
+    def __reduce__(self) -> tuple:
+        return (device, (self.type, self.index))
+
+    def __copy__(self) -> device:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> device:
+        return self
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __enter__(self) -> device:
+        defaults.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        defaults.pop()
+
+
+cpu = device("cpu")
+meta_device = device("meta")
+defaults: list[device] = [cpu]
+_plugins: dict[str, Any] = {}
+
+
+def as_device(value: device | str | int | None) -> device:
+    """The device that an argument means; None is the current default device."""
+    if value is None:
+        return defaults[-1]
+    found = device(value)
+    if found.type == "cpu" and found.index is not None:
+        return cpu
+    return device("cuda", 0) if found.type == "cuda" and found.index is None else found
+
+
+def set_default_device(value: device | str | int | None) -> None:
+    """Set the device on which factory functions create tensors."""
+    defaults[0] = cpu if value is None else as_device(value)
+
+
+def get_default_device() -> device:
+    """The device on which factory functions create tensors."""
+    return defaults[-1]
+
+
+def plugin(type: str) -> Any:
+    """The loaded plug-in of a device type.
+
+    Raises RuntimeError naming what to install when the device cannot be used here.
+    """
+    found = _plugins.get(type)
+    if found is None:
+        for entry in entry_points(group="rushlight.devices"):
+            if entry.name == type:
+                found = entry.load()
+                break
+        else:
+            from importlib import import_module  # a plain source checkout has no entry points
+
+            found = import_module(f"rushlight.kernels.{type}").device
+        if not found.available():
+            raise RuntimeError(f"device {type!r} cannot be used here: {found.why_unavailable()}")
+        _plugins[type] = found
+    return found

@@ -1,0 +1,68 @@
+"""The handler stack: who sees an op call before it runs.
+
+Eager calls go straight to an op's plan. A pushed handler (compiler tracing, function transforms) sees every call on its thread first. Autograd
+is asked once per plan instead, so that calls without gradients cost nothing: see `autograd`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from rushlight.core.op import HANDLERS, Op
+
+
+class Handler(Protocol):
+    """Something that takes op calls: `handle(op, operands, params)` returns the call's result."""
+
+    def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """Answer one op call."""
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Handler | None] = []
+
+
+_local = _Local()
+
+
+def current() -> Handler | None:
+    """The innermost handler of this thread."""
+    stack = _local.stack
+    return stack[-1] if stack else None
+
+
+@contextlib.contextmanager
+def push(handler: Handler | None) -> Iterator[None]:
+    """Make `handler` see this thread's op calls inside the block; None runs the block below all handlers."""
+    _local.stack.append(handler)
+    HANDLERS.append(handler)
+    try:
+        yield
+    finally:
+        _local.stack.pop()
+        HANDLERS.pop()
+
+
+@contextlib.contextmanager
+def below() -> Iterator[None]:
+    """Run the block with the innermost handler taken off, as handlers do for their own op calls."""
+    handler = _local.stack.pop()
+    try:
+        yield
+    finally:
+        _local.stack.append(handler)
+
+
+# Installed by rushlight.autograd: `autograd(op, metas, params, out, run)` returns the plan to use for operands of
+# which one requires grad; `run` is the plan without recording.
+autograd: Callable[[Op, tuple, tuple, Any, Callable], Callable] | None = None
+
+
+def set_autograd(recorder: Callable[[Op, tuple, tuple, Any, Callable], Callable]) -> None:
+    """Install the function that makes plans record for autograd."""
+    global autograd
+    autograd = recorder

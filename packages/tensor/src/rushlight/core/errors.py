@@ -1,0 +1,32 @@
+"""Words for error messages."""
+
+from __future__ import annotations
+
+
+def shape_text(shape) -> str:
+    """A shape as messages show it: `[2, 3]`."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def check_dim(name: str, dim: int, ndim: int, argument: str = "dim") -> int:
+    """A dimension counted from the front; IndexError when out of range, TypeError when not an int."""
+    if not isinstance(dim, int):
+        if not hasattr(dim, "__index__"):
+            raise TypeError(f"{name}: {argument} must be an int, got {type(dim).__name__}")
+        dim = dim.__index__()
+    span = max(ndim, 1)
+    if not -span <= dim < span:
+        raise IndexError(f"{name}: Dimension out of range: {argument} must lie in [{-span}, {span - 1}] for a tensor with "
+                         f"{ndim} dimensions, got {dim}")
+    return dim % span
+
+
+def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
+    """Sorted distinct dimensions, all of them for None or (); RuntimeError when one is named twice."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(ndim))
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    checked = tuple(sorted(check_dim(name, d, ndim) for d in dims))
+    if len(set(checked)) != len(checked):
+        raise RuntimeError(f"{name}: dim {tuple(dims)} names a dimension twice")
+    return () if ndim == 0 else checked

@@ -1,0 +1,249 @@
+"""Fronts: the functions and methods that users call, made from declarations.
+
+`elementwise_front` makes function, method, in-place form and Python operator of an elementwise op. `function` turns a plain Python
+function into a public one with the forms it names. Both enter what they make into `EXPORTS` (names below `rushlight`)
+and into the Tensor class.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.dtypes import can_cast
+from rushlight.core.errors import shape_text
+from rushlight.core.op import HANDLERS, Op
+from rushlight.core.tensor import Tensor
+
+EXPORTS: dict[str, Callable] = {}
+OPERAND_TYPES = (Tensor, bool, int, float, complex, np.generic)
+
+
+def export(name: str, value: Callable, namespace: str = "") -> None:
+    """Enter a public function under `rushlight.<namespace>.<name>`; a second one of that name is an error."""
+    full = f"{namespace}.{name}" if namespace else name
+    if full in EXPORTS:
+        raise ValueError(f"rushlight.{full} is defined twice")
+    EXPORTS[full] = value
+
+
+def extend_tensor(name: str, value: Any) -> None:
+    """Add a method or property to Tensor; overwriting one is an error."""
+    if name in Tensor.__dict__:
+        raise ValueError(f"Tensor.{name} is defined twice")
+    setattr(Tensor, name, value)
+
+
+def _named(fn: Callable, name: str, doc: str, like: Callable | None = None) -> Callable:
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    fn.__module__ = "rushlight"
+    if like is not None:
+        parameters = list(inspect.signature(like).parameters.values())
+        fn.__signature__ = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
+    return fn
+
+
+def assign_out(name: str, out: Any, result: Any) -> Any:
+    """Store a result in the tensor(s) given as `out=` and return those; an `out` of another shape is resized."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}: out must be a tuple of {len(result)} tensors, got {type(out).__name__}")
+        stored = [assign_out(name, o, r) for o, r in zip(out, result)]
+        return type(result)(*stored) if hasattr(result, "_fields") else type(result)(stored)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
+    if out.requires_grad or result.requires_grad:
+        raise RuntimeError(f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
+                           "requires grad; leave out= away, or call it under no_grad()")
+    check_result_type(name, out, result)
+    if out.device != result.device:
+        raise RuntimeError(f"{name}: expected out on {result.device}, got {out.device}")
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    out.copy_(result)
+    return out
+
+
+def check_result_type(name: str, target: Tensor, result: Tensor) -> None:
+    """Refuse to store a result in a tensor whose dtype cannot hold its kind of number."""
+    if not can_cast(result.dtype, target.dtype):
+        raise RuntimeError(f"{name}: result type {result.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+
+
+def store(name: str, target: Tensor, result: Tensor) -> Tensor:
+    """Overwrite a tensor with the result of the function without underscore: the in-place form of composites."""
+    if result.shape != target.shape:
+        raise RuntimeError(f"{name}: result of shape {shape_text(result.shape)} does not fit the tensor of shape "
+                           f"{shape_text(target.shape)} that is to be overwritten")
+    check_result_type(name, target, result)
+    return target.copy_(result)
+
+
+def elementwise_front(op: Op, twin: Op, scalar: Callable, *, operator: str | None, method: bool, inplace: bool, public: bool,
+                      aliases: tuple[str, ...], namespace: str) -> Callable:
+    """Make the public forms of an elementwise op; returns the function."""
+    if op.operands == ("input",):
+        call = _unary(op)
+    elif op.operands == ("input", "other"):
+        call = _binary(op)
+    else:
+        call = _any_arity(op)
+    _named(call, op.name, op.doc, scalar)
+    call.op = op
+    twin_call = _inplace(twin, op)
+    if operator:
+        _attach_operators(op, twin, operator)
+    for name in (op.name, *aliases):
+        if public:
+            export(name, call, namespace)
+        if method:
+            extend_tensor(name, call)
+        if method and inplace:
+            extend_tensor(name + "_", twin_call)
+            if public and not namespace and len(op.operands) == 1:
+                export(name + "_", twin_call)
+    return call
+
+
+def _unary(op: Op) -> Callable:
+    plans = op.plans
+
+    def call(input, *, out=None):
+        if not HANDLERS and out is None:
+            plan = plans.get((getattr(input, "_meta", None),))
+            if plan is not None:
+                return plan(input)
+        if not isinstance(input, Tensor) and not hasattr(input, "_meta"):
+            raise TypeError(f"{op.name}: input must be a Tensor, got {type(input).__name__}; use rushlight.tensor(...)")
+        result = op.apply((input,))
+        return result if out is None else assign_out(op.name, out, result)
+
+    return call
+
+
+def _binary(op: Op) -> Callable:
+    plans = op.plans
+
+    def call(input, other, *, out=None):
+        if not HANDLERS and out is None:
+            plan = plans.get((getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other)))
+            if plan is not None:
+                return plan(input, other)
+        result = op.apply((input, other))
+        return result if out is None else assign_out(op.name, out, result)
+
+    return call
+
+
+def _any_arity(op: Op) -> Callable:
+    signature = None
+
+    def call(*args, out=None, **kwargs):
+        nonlocal signature
+        if kwargs or len(args) != len(op.operands):
+            if signature is None:
+                signature = inspect.signature(op.scalar)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{op.name}: {error}; its arguments are {', '.join(op.operands)}") from None
+            bound.apply_defaults()
+            args = bound.args
+        result = op.apply(args)
+        return result if out is None else assign_out(op.name, out, result)
+
+    return call
+
+
+def _inplace(twin: Op, op: Op) -> Callable:
+    if len(op.operands) <= 2:
+        def call(self, *args, **kwargs):
+            return twin.apply((self, *args, *kwargs.values()))
+    else:
+        signature = inspect.signature(op.scalar)
+
+        def call(self, *args, **kwargs):
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            return twin.apply(bound.args)
+
+    return _named(call, twin.name, twin.doc)
+
+
+def _attach_operators(op: Op, twin: Op, operator: str) -> None:
+    plans = op.plans
+
+    if len(op.operands) == 1:
+        extend_tensor(f"__{operator}__", _unary(op))
+        return
+
+    def forward(self, other):
+        if not HANDLERS:
+            plan = plans.get((self._meta, getattr(other, "_meta", None) or type(other)))
+            if plan is not None:
+                return plan(self, other)
+        if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
+            return NotImplemented
+        return op.apply((self, other))
+
+    def reverse(self, other):
+        if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
+            return NotImplemented
+        return op.apply((other, self))
+
+    def augmented(self, other):
+        if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
+            return NotImplemented
+        return twin.apply((self, other))
+
+    extend_tensor(f"__{operator}__", _named(forward, f"__{operator}__", op.doc))
+    if operator not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        extend_tensor(f"__r{operator}__", _named(reverse, f"__r{operator}__", op.doc))
+        extend_tensor(f"__i{operator}__", _named(augmented, f"__i{operator}__", twin.doc))
+
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}
+
+
+def function(*, name: str | None = None, method: bool | str = True, inplace: bool = False, out: bool = True, public: bool = True,
+             aliases: tuple[str, ...] = (), namespace: str = "") -> Callable[[Callable], Callable]:
+    """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under aliases.
+
+    `method` may give the method another name. Functions with a parameter `dim` also take numpy's `axis` and `keepdims`.
+    """
+
+    def decorate(fn: Callable) -> Callable:
+        base = name or fn.__name__
+        parameters = inspect.signature(fn).parameters
+        takes_dim = "dim" in parameters
+        if (out and "out" not in parameters) or takes_dim:
+            @functools.wraps(fn)
+            def call(*args, out=None, **kwargs):
+                if kwargs and takes_dim:
+                    kwargs = {_NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+                result = fn(*args, **kwargs)
+                return result if out is None else assign_out(base, out, result)
+        else:
+            call = fn
+        for alias in (base, *aliases):
+            if public:
+                export(alias, call, namespace)
+            if method:
+                extend_tensor(method if isinstance(method, str) and alias == base else alias, call)
+            if inplace:
+                extend_tensor(alias + "_", _stored(alias + "_", fn))
+        return call
+
+    return decorate
+
+
+def _stored(name: str, fn: Callable) -> Callable:
+    def call(self, *args, **kwargs):
+        return store(name, self, fn(self, *args, **kwargs))
+
+    return _named(call, name, f"In-place form of `{name[:-1]}`.")

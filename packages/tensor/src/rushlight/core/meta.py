@@ -1,0 +1,208 @@
+"""Interned tensor metadata.
+
+Two tensors with equal dtype, shape, strides, device and requires_grad have the *same* `Meta` object, so caches and
+guards compare metadata with `is`. Strides count elements.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.devices import cpu, device
+from rushlight.core.dtypes import dtype
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple of ints.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.zeros(2, 3).shape.numel()
+        6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        n = 1
+        for size in self:
+            n *= size
+        return n
+
+    def __repr__(self) -> str:
+        return f"rushlight.Size({list(self)})"
+
+    def __getitem__(self, index):
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple.__add__(tuple(other), self))
+
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self):
+        return (Size, (tuple(self),))
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements; a dimension of size 0 counts as 1, as in PyTorch."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size if size > 1 else 1
+    return tuple(reversed(strides))
+
+
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Do the elements lie in row-major order without gaps (strides of size-1 dimensions do not matter)?"""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size == 0:
+            return True
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+class Meta:
+    """dtype, shape, strides, device and requires_grad of a tensor; make one with `meta()`.
+
+    `weak` marks the metadata of a Python number, which only counts by category in promotion.
+    """
+
+    __slots__ = ("dtype", "shape", "strides", "device", "requires_grad", "weak", "ndim", "numel", "contiguous",
+                 "numpy", "size", "_twin", "__weakref__")
+
+    dtype: dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: device
+    requires_grad: bool
+
+    def with_grad(self, requires_grad: bool) -> Meta:
+        """The same metadata with another requires_grad."""
+        if requires_grad is self.requires_grad:
+            return self
+        twin = self._twin
+        if twin is None:
+            twin = self._twin = meta(self.dtype, self.shape, self.strides, self.device, requires_grad)
+        return twin
+
+    def replace(self, *, dtype: dtype | None = None, shape: tuple[int, ...] | None = None,
+                strides: tuple[int, ...] | None = None) -> Meta:
+        """Metadata of a result: changed where said, contiguous when the shape changes, and not requiring grad."""
+        if strides is None:
+            strides = self.strides if shape is None or shape == self.shape else contiguous_strides(shape)
+        return meta(dtype or self.dtype, self.shape if shape is None else shape, strides, self.device)
+
+    def __repr__(self) -> str:
+        grad = ", requires_grad" if self.requires_grad else ""
+        layout = "" if self.contiguous else f", strides={self.strides}"
+        return f"{self.dtype.name}{list(self.shape)}@{self.device}{layout}{grad}"
+
+
+_table: WeakValueDictionary[tuple, Meta] = WeakValueDictionary()
+
+
+def meta(dtype: dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: device = cpu,
+         requires_grad: bool = False) -> Meta:
+    """The one Meta with these properties (row-major strides by default)."""
+    if strides is None:
+        strides = contiguous_strides(shape)
+    key = (dtype, shape, strides, device, requires_grad)
+    found = _table.get(key)
+    if found is None:
+        found = _new_meta(*key, weak=False)
+        _table[key] = found
+    return found
+
+
+def _new_meta(dtype, shape, strides, device, requires_grad, weak) -> Meta:
+    made = object.__new__(Meta)
+    made.dtype, made.shape, made.strides, made.device = dtype, shape, strides, device
+    made.requires_grad, made.weak = requires_grad, weak
+    made.size = Size(shape)
+    made.ndim, made.numel = len(shape), made.size.numel()
+    made.contiguous = is_contiguous(shape, strides)
+    made.numpy, made._twin = dtype.numpy, None
+    return made
+
+
+def of_array(array: np.ndarray, device: device = cpu, requires_grad: bool = False) -> Meta:
+    """The metadata of a tensor over a numpy array."""
+    kind = dtypes.from_numpy_dtype(array.dtype)
+    if array.flags.c_contiguous:
+        return meta(kind, array.shape, None, device, requires_grad)
+    size = kind.itemsize
+    return meta(kind, array.shape, tuple([stride // size for stride in array.strides]), device, requires_grad)
+
+
+_numbers: dict[tuple[type, dtype], Meta] = {}
+
+
+def of_number(kind: type) -> Meta:
+    """The weak metadata of a Python number of the given type (float follows the default dtype)."""
+    kind_dtype = dtypes.number_dtype(kind)
+    key = (kind, kind_dtype)
+    found = _numbers.get(key)
+    if found is None:
+        found = _numbers[key] = _new_meta(kind_dtype, (), (), cpu, False, weak=True)
+    return found
+
+
+def dense_order(metas, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order (outermost first) in which elementwise results lay out their dimensions.
+
+    Returns None for row-major. Follows the strides of the operands, the first one deciding, so that an operation on
+    transposed or channels-last tensors gives a result of the same layout.
+    """
+    ndim = len(shape)
+    rows = [(0,) * (ndim - m.ndim) + m.strides if m.shape == shape else
+            tuple(0 if a == 1 and b != 1 else s for s, a, b in
+                  zip((0,) * (ndim - m.ndim) + m.strides, (1,) * (ndim - m.ndim) + m.shape, shape))
+            for m in metas if m.ndim]
+
+    def outer_first(a: int, b: int) -> int:
+        """1 when dimension b must lie outside a, -1 when a must, 0 when no operand says."""
+        for row in rows:
+            if row[a] == 0 or row[b] == 0:
+                continue
+            if row[a] != row[b]:
+                return 1 if row[a] < row[b] else -1
+            if shape[a] != shape[b]:
+                return 1 if shape[a] < shape[b] else -1
+        return 0
+
+    order = list(range(ndim))
+    for i in range(1, ndim):  # insertion sort: the comparison is only partial
+        at = i
+        for j in range(i - 1, -1, -1):
+            verdict = outer_first(order[j], order[at])
+            if verdict > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif verdict < 0:
+                break
+    return None if order == list(range(ndim)) else tuple(order)
+
+
+def strides_in_order(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
+    """Gapless strides for `shape` with its dimensions laid out in `order` (outermost first)."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)

@@ -1,0 +1,50 @@
+"""What `rushlight.<name>` means: public functions of the op families, types, and the names of sibling packages."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
+from rushlight.core import devices, dtypes, siblings
+from rushlight.core.front import EXPORTS
+from rushlight.core.meta import Size
+from rushlight.core.tensor import Tensor
+
+_FIXED: dict[str, Any] = {
+    "Tensor": Tensor, "Size": Size, "device": devices.device, "dtype": dtypes.dtype,
+    "set_default_device": devices.set_default_device, "get_default_device": devices.get_default_device,
+    "finfo": dtypes.finfo, "iinfo": dtypes.iinfo, "promote_types": dtypes.promote_types, "can_cast": dtypes.can_cast,
+    "get_default_dtype": dtypes.get_default_dtype, "set_default_dtype": dtypes.set_default_dtype,
+    "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045, "newaxis": None,
+    **{d.name: d for d in dtypes.ALL}, **dtypes.ALIASES,
+}
+
+
+def root(name: str) -> Any:
+    """The value of `rushlight.<name>`; AttributeError when there is none."""
+    if name in _FIXED:
+        return _FIXED[name]
+    if name in EXPORTS:
+        return EXPORTS[name]
+    if find_spec(f"rushlight.{name}") is not None:
+        return import_module(f"rushlight.{name}")
+    return siblings.root_name(name)
+
+
+def names() -> list[str]:
+    """Every public name below `rushlight`."""
+    return sorted({*_FIXED, *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
+
+
+def exports_of(namespace: str) -> Any:
+    """The `__getattr__` of a namespace module such as `rushlight.linalg`."""
+
+    def lookup(name: str) -> Any:
+        try:
+            return EXPORTS[f"{namespace}.{name}"]
+        except KeyError:
+            raise AttributeError(f"module 'rushlight.{namespace}' has no attribute {name!r}") from None
+
+    return lookup

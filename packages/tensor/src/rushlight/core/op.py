@@ -1,0 +1,183 @@
+"""`Op`: the one declaration of an operation, and the registry of all of them.
+
+Everything about an operation hangs on its `Op`: how its result looks (`infer`), how it is computed (`scalar`, `reduce`,
+`numpy` or registered kernels), with what it is tested (`samples`, `errors`). Calling an op looks up a *plan*, the function that runs
+it for operands with the given metadata; see `rushlight.core.eager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.meta import Meta, of_number
+
+Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
+
+HANDLERS: list = []  # one entry per handler pushed by any thread; empty means that no call needs a look at the stack
+PLAN_LIMIT = 4096  # plans kept per op; a program with endless new shapes starts over instead of growing
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments to test an op with: operands (numpy arrays, numbers or None) and params."""
+
+    operands: tuple
+    params: tuple = ()
+
+
+@dataclass(frozen=True)
+class ErrorSample:
+    """Arguments that an op must refuse, and how."""
+
+    operands: tuple
+    params: tuple
+    error: type[Exception]
+    match: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Op:
+    """A primitive operation. Make one with the builders in `rushlight.core.declare`.
+
+    Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of operand 0),
+    `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
+    """
+
+    name: str
+    kind: str
+    operands: tuple[str, ...]
+    params: tuple[str, ...]
+    infer: Infer
+    doc: str = ""
+    scalar: Callable | None = None
+    numpy: Callable | None = None
+    promote: str = "default"
+    reduce: Any = None
+    variadic: bool = False
+    mutates: tuple[int, ...] = ()
+    functional: Op | None = None
+    random: bool = False
+    reference: Callable | None = None
+    samples: Callable[[], list[Sample]] = list
+    errors: Callable[[], list[ErrorSample]] = list
+    domain: tuple[float, float] | None = None
+    supports: str = "all"
+    decomposition: Callable | None = None
+    plans: dict = field(default_factory=dict)
+    kernels: dict[str, Callable] = field(default_factory=dict)
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        """Run on operands by position and params by name."""
+        return self.apply(operands, tuple([params[name] for name in self.params]) if params else ())
+
+    def apply(self, operands: tuple, params: tuple = ()) -> Any:
+        """Run the op: the canonical call, with all operands and all params in declaration order."""
+        if HANDLERS and (handler := current_handler()) is not None:
+            return handler.handle(self, operands, params)
+        return self.execute(operands, params)
+
+    def execute(self, operands: tuple, params: tuple = ()) -> Any:
+        """Run the op below all handlers: through its plan."""
+        key = (*[getattr(x, "_meta", None) or type(x) for x in operands], *params)
+        plan = self.plans.get(key)
+        if plan is None:
+            return self.first_call(operands, params)
+        return plan(*operands)
+
+    def first_call(self, operands: tuple, params: tuple = ()) -> Any:
+        """Make, keep and run the plan for operands like these."""
+        from rushlight.core import eager  # the planner imports the tensor class, which needs ops
+
+        operands = tuple([eager.operand(self, i, x) for i, x in enumerate(operands)])
+        metas = tuple([meta_of(x) for x in operands])
+        plan = eager.make_plan(self, metas, params)
+        if len(self.plans) >= PLAN_LIMIT:
+            self.plans.clear()
+        self.plans[(*[getattr(x, "_meta", None) or type(x) for x in operands], *params)] = plan
+        return plan(*operands)
+
+    def infer_metas(self, operands: tuple, params: tuple = ()) -> Meta | tuple[Meta, ...] | None:
+        """Metadata of the result for operands that have a `_meta` (tensors, tracers), are numbers, or None."""
+        return self.infer(*[meta_of(x) for x in operands], *params)
+
+    def operand_name(self, index: int) -> str:
+        """The name of an operand; operands of a variadic op share the last name."""
+        if index < len(self.operands) - self.variadic:
+            return self.operands[index]
+        return f"{self.operands[-1]}[{index - len(self.operands) + 1}]"
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+    def __reduce__(self):
+        return (lookup, (self.name,))
+
+
+def meta_of(x: Any) -> Meta | None:
+    """The metadata of an operand: a tensor's own, a weak one for a number, None for None."""
+    found = getattr(x, "_meta", None)
+    if found is not None or x is None:
+        return found
+    return of_number(type(x))
+
+
+REGISTRY: dict[str, Op] = {}
+
+
+class _Prims:
+    """The registry by attribute: `prims.exp` is `REGISTRY["exp"]`."""
+
+    def __getattr__(self, name: str) -> Op:
+        try:
+            return REGISTRY[name]
+        except KeyError:
+            raise AttributeError(f"no op named {name!r} is declared") from None
+
+    def __dir__(self) -> list[str]:
+        return sorted(REGISTRY)
+
+
+prims = _Prims()
+
+
+def register(op: Op) -> Op:
+    """Enter an op into the registry; a second op of the same name is an error."""
+    if op.name in REGISTRY:
+        raise ValueError(f"op {op.name!r} is declared twice")
+    REGISTRY[op.name] = op
+    return op
+
+
+def lookup(name: str) -> Op:
+    """The op of a name, in-place twins (`add_`) included."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    return INPLACE[REGISTRY[name.removesuffix("_")]]
+
+
+INPLACE: dict[Op, Op] = {}  # elementwise op -> its twin that writes into operand 0
+
+
+def kernel(op: Op, device_type: str) -> Callable[[Callable], Callable]:
+    """Register the decorated function as the kernel of an op on a device type.
+
+    A CPU kernel takes the operands as numpy arrays (numbers and None as they are), then the params by position, and returns one
+    array or a tuple of arrays with the inferred dtypes and shapes. For a `mutates` op it writes into the array.
+    """
+
+    def add(function: Callable) -> Callable:
+        if device_type in op.kernels:
+            raise ValueError(f"op {op.name!r} has two kernels for {device_type!r}")
+        op.kernels[device_type] = function
+        return function
+
+    return add
+
+
+def current_handler() -> Any:
+    """The innermost handler of this thread, or None."""
+    from rushlight.core.dispatch import current
+
+    return current()

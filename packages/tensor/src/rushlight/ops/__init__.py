@@ -1,0 +1,12 @@
+"""The op declarations, by family. Importing this package declares all of them."""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from rushlight.core.op import prims
+
+__all__ = ["prims"]
+
+for _module in iter_modules([str(Path(__file__).parent)]):
+    import_module(f"{__name__}.{_module.name}")
