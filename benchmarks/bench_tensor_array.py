@@ -1,0 +1,66 @@
+"""Eager work on arrays that do not fit the caches close to a core."""
+
+from .common import library, numbers
+
+
+class Elementwise:
+    params = (["add", "exp", "tanh", "sigmoid", "gt", "where"], [10_000, 4_000_000])
+    param_names = ("op", "size")
+
+    def setup(self, op, size):
+        torch = library(op)
+        x, y = (torch.from_numpy(numbers(size, seed=seed)) for seed in (1, 2))
+        call = getattr(torch, op)
+        operands = {"add": (x, y), "gt": (x, y), "where": (x > 0, x, y)}.get(op, (x,))
+        self.run = lambda: call(*operands)
+        self.run()
+
+    def time_call(self, op, size):
+        self.run()
+
+
+class Reduction:
+    params = (["sum", "amax", "mean", "var", "softmax"], [0, 1])
+    param_names = ("op", "dim")
+
+    def setup(self, op, dim):
+        torch = library(op)
+        x = torch.from_numpy(numbers(1024, 1024))
+        call = getattr(torch, op)
+        self.run = lambda: call(x, dim=dim)
+        self.run()
+
+    def time_call(self, op, dim):
+        self.run()
+
+
+class Matmul:
+    params = [64, 512]
+    param_names = ("n",)
+
+    def setup(self, n):
+        torch = library("matmul")
+        self.x, self.y = (torch.from_numpy(numbers(n, n, seed=seed)) for seed in (1, 2))
+        self.x @ self.y
+
+    def time_call(self, n):
+        return self.x @ self.y
+
+
+class Convolution:
+    params = [1, 3]
+    param_names = ("kernel",)
+
+    def setup(self, kernel):
+        torch = library("conv2d", "max_pool2d")
+        x = torch.from_numpy(numbers(8, 32, 28, 28))
+        weight = torch.from_numpy(numbers(32, 32, kernel, kernel))
+        self.conv = lambda: torch.conv2d(x, weight, padding=kernel // 2)
+        self.pool = lambda: torch.max_pool2d(x, 2)
+        self.conv(), self.pool()
+
+    def time_conv2d(self, kernel):
+        self.conv()
+
+    def time_max_pool2d(self, kernel):
+        self.pool()
