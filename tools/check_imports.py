@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Hold the import table: which package may import which, and that imports stand at the top of a module."""
+"""Hold the import table: which package may import which, and that imports stand at the top of a module.
+
+An import inside a function is for what is slow to load or may be absent; any other says why in a comment on its line.
+"""
 
 import ast
 import sys
@@ -100,15 +103,17 @@ def check_names(package: str, names: list[str], modules: dict[str, str]) -> Iter
 
 def check_file(path: Path, module: str, package: str, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
     """The lines of one file that break a rule."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    tree, lines = ast.parse(source), source.splitlines()
     is_package = path.name == "__init__.py"
     for node in ast.walk(tree):
         for message in check_names(package, imported(node, module, is_package), modules):
             yield node.lineno, message
     for node in {id(node): node for node in nested_imports(tree)}.values():
         for name in imported(node, module, is_package):
-            if not any(name == lazy or name.startswith(lazy + ".") for lazy in LAZY):
-                yield node.lineno, f"import {name} belongs at the top of the module"
+            explained = "#" in lines[node.lineno - 1]
+            if not explained and not any(name == lazy or name.startswith(lazy + ".") for lazy in LAZY):
+                yield node.lineno, f"import {name} belongs at the top of the module, or say in a comment why not"
 
 
 def check(root: Path = ROOT) -> list[Violation]:

@@ -24,8 +24,8 @@ def needs(package: str) -> list[str]:
         name = waiting.pop()
         if name not in found:
             found.append(name)
-            project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-            for requirement in project.get("dependencies", []):
+            settings = (ROOT / "packages" / name / "pyproject.toml").read_text(encoding="utf-8")
+            for requirement in tomllib.loads(settings)["project"].get("dependencies", []):
                 if match := re.match(r"rushlight-(\w+)", requirement):
                     waiting.append(match[1])
     return found
