@@ -24,6 +24,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
 
 # Slow to import or not always there, so a function may import them when it first needs them.
 LAZY = ("numba", "llvmlite", "scipy", "matplotlib", "rushlight.kernels")
+OPTIONAL = {"compiler": ("rushlight.autograd",)}
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def check_file(path: Path, module: str, package: str, modules: dict[str, str]) -
     for node in {id(node): node for node in nested_imports(tree)}.values():
         for name in imported(node, module, is_package):
             explained = "#" in lines[node.lineno - 1]
-            if not explained and not any(name == lazy or name.startswith(lazy + ".") for lazy in LAZY):
+            lazy = (*LAZY, *OPTIONAL.get(package, ()))
+            if not explained and not any(name == one or name.startswith(one + ".") for one in lazy):
                 yield node.lineno, f"import {name} belongs at the top of the module, or say in a comment why not"
 
 
