@@ -12,7 +12,8 @@ Rules of the language:
 
 - a Python literal takes the dtype of the other operand, so float32 stays float32;
 - operands of one operation have one dtype; `cast` changes it. A bool operand adopts the other's dtype;
-- instead of `if` on a value there is `select(condition, a, b)`; both sides are computed. `if` on a dtype is fine (`is_floating(x)`);
+- instead of `if` on a value there is `select(condition, a, b)`; both sides are computed. `if` on a dtype is fine
+  (`is_floating(x)`);
 - a function that needs a loop is an `opaque` function: compiled as it is, one call in the graph.
 """
 
@@ -34,9 +35,10 @@ __all__ = [
 class Function:
     """A named operation on scalars.
 
-    `evaluate` computes it with numpy. `result` is the typing rule the tracer applies: "same" (operands share a dtype, so does the
-    result), "float" (the same, floating or complex only), "real" (the same, real floating only), "integer" (integers and bool only),
-    "bool" (a comparison), "part" (complex to its real counterpart), "special" (has its own rule in the tracer).
+    `evaluate` computes it with numpy. `result` is the typing rule the tracer applies: "same" (operands share a dtype,
+    so does the result), "float" (the same, floating or complex only), "real" (the same, real floating only),
+    "integer" (integers and bool only), "bool" (a comparison), "part" (complex to its real counterpart), "special"
+    (has its own rule in the tracer).
     """
 
     def __init__(self, name: str, evaluate: Callable[..., Any], result: str = "float", doc: str = ""):
@@ -264,7 +266,8 @@ def bitcast(x: Any, dtype: Any) -> Any:
 
 
 def constant(value: Any, like: Any) -> Any:
-    """`value` in the dtype of `like`. Needed only where no operand is there to lend its dtype (`select(c, 1.0, 0.0)`)."""
+    """`value` in the dtype of `like`. Needed only where no operand is there to lend its dtype (`select(c, 1.0,
+    0.0)`)."""
     if isinstance(like, Symbol):
         return like.apply(_cast, (value, like.dtype))
     return dtype_of(like).type(value)
@@ -361,9 +364,9 @@ def angle(x: Any) -> Any:
 class Opaque(Function):
     """A scalar function with loops and branches, compiled as it is; in the expression graph it is one call.
 
-    `function` may use `math`, Python arithmetic and other opaque functions. Its float literals are float64, so by default it
-    computes in float64 whatever comes in (`compute="float64"`) and the result is rounded to the operand's dtype once. With
-    `compute="same"` the operands come as they are (integer algorithms).
+    `function` may use `math`, Python arithmetic and other opaque functions. Its float literals are float64, so by
+    default it computes in float64 whatever comes in (`compute="float64"`) and the result is rounded to the operand's
+    dtype once. With `compute="same"` the operands come as they are (integer algorithms).
     """
 
     def __init__(self, function: Callable[..., Any], compute: str = "float64", result: str = "same"):

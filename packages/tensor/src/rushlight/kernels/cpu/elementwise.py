@@ -1,0 +1,158 @@
+"""Elementwise kernels for the CPU, made from scalar definitions.
+
+    kernel = elementwise_kernel(gelu, [np.float32], np.float32)
+    kernel(out, x)                     # writes gelu(x) into out
+
+    elementwise_kernel(fn, in_dtypes, out_dtype, arg_dtypes=None, params=None)
+
+`in_dtypes` are the arrays' dtypes, `arg_dtypes` what the definition is to see (promotion: `add` of int32 and float32
+computes with `arg_dtypes=[float32, float32]`); half types compute in float32. `params` are constants of the
+definition. A number that changes from call to call should be an operand instead (a Python number or 0-d array): then
+one kernel serves all values.
+
+A call takes arrays of any strides that broadcast to the result's shape. The result may be an operand, exactly;
+partial overlap is for the caller to exclude. `kernel.source(...)` shows the generated loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import scalar as s
+from rushlight.kernels.build import build_program
+from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.pool import run_ufunc_chunked
+from rushlight.kernels.layout import broadcasts, element_strides, plan_layout
+from rushlight.kernels.polynomials import POLYNOMIALS
+from rushlight.kernels.source import Loop, loop_source
+from rushlight.kernels.trace import Apply, Program
+
+__all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
+
+# Below this many elements, strided or broadcast operands are copied first and the flat kernel runs: the copy costs
+# 1..3 us and saves compiling a loop (0.1 s) for every pattern of strides that small tensors happen to have.
+SMALL = 8192
+# A piece for a thread should take about this long, so that handing it over (3..6 us) does not show.
+PIECE_NANOSECONDS = 12_000.0
+
+# Functions that stay calls into libm, one element at a time, after expansion.
+_SLOW = {
+    s.exp, s.exp2, s.expm1, s.log, s.log2, s.log10, s.log1p, s.sin, s.cos, s.tan, s.asin, s.acos, s.atan, s.sinh, s.cosh, s.tanh, s.asinh,
+    s.acosh, s.atanh, s.atan2, s.hypot, s.erf, s.erfc, s.lgamma, s.pow, s.fmod, s.nextafter, s.gcd,
+}  # fmt: skip
+
+
+class ElementwiseKernel:
+    """A scalar definition for fixed dtypes. Native loops are made on first need, one per way of walking through
+    memory."""
+
+    def __init__(self, program: Program, in_dtypes: Sequence[np.dtype], out_dtypes: Sequence[np.dtype]):
+        self.program = program
+        self.in_dtypes = tuple(in_dtypes)
+        self.out_dtypes = tuple(out_dtypes)
+        self.grain = _grain(program)
+        self._opaques = tuple({n.function: None for n in program.nodes() if isinstance(n, Apply) and isinstance(n.function, s.Opaque)})
+        self._loops: dict[tuple[tuple[str, ...], int], Callable[..., None]] = {}
+        self._plans: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def source(self, walks: Sequence[str] | None = None, rank: int = 1) -> str:
+        """The generated Python source of a loop (by default the contiguous one)."""
+        return loop_source(Loop(self.program, tuple(walks or "c" * (len(self.in_dtypes) + len(self.out_dtypes))), rank))
+
+    def loop(self, walks: tuple[str, ...], rank: int) -> Callable[..., None]:
+        """The native loop for a walk: `loop(lo, hi, [layout,] *outs, *ins)`, unchecked."""
+        native = self._loops.get((walks, rank))
+        if native is None:
+            loop = Loop(self.program, walks, rank)
+            native = self._loops[walks, rank] = compile_source(loop_source(loop), loop.signature, self._opaques)
+        return native
+
+    def __call__(self, out: np.ndarray | tuple[np.ndarray, ...], *ins: Any) -> Any:
+        """Compute into `out` (a tuple for definitions with several results) and return it."""
+        outs = out if type(out) is tuple else (out,)
+        arrays = [*outs]
+        key: list[Any] = []
+        for array in outs:
+            key += (array.shape, array.strides)
+        for dtype, x in zip(self.in_dtypes, ins, strict=True):
+            if type(x) is not np.ndarray or x.dtype != dtype:
+                x = self._as_operand(x, dtype)
+            arrays.append(x)
+            key += (x.shape, x.strides)
+        plan = self._plans.get(tuple(key))
+        if plan is None:
+            plan = self._plan(tuple(key), arrays, len(outs))
+        n, native, layout = plan
+        if native is None:
+            if n:
+                self._run_copied(arrays, len(outs))
+            return out
+        if layout is not None:
+            arrays.insert(0, layout)
+        if n < 2 * self.grain:
+            native(0, n, *arrays)
+        else:
+            pool.parallel_for(lambda lo, hi: native(lo, hi, *arrays), n, self.grain)
+        return out
+
+    @staticmethod
+    def _as_operand(x: Any, dtype: np.dtype) -> np.ndarray:
+        if isinstance(x, np.ndarray):
+            if x.dtype != dtype:
+                raise TypeError(f"elementwise kernel compiled for {dtype} got an array of {x.dtype}")
+            return np.asarray(x)
+        return np.array(x).astype(dtype)
+
+    def _plan(self, key: tuple[Any, ...], arrays: list[np.ndarray], outs: int) -> tuple[Any, ...]:
+        shape = arrays[0].shape
+        for dtype, array in zip(self.out_dtypes, arrays, strict=False):
+            if array.dtype != dtype or array.shape != shape:
+                raise TypeError(f"elementwise kernel writes {dtype} of shape {shape}, but the result is {array.dtype} of shape {array.shape}")
+        for array in arrays[outs:]:
+            if not broadcasts(array.shape, shape):
+                raise ValueError(f"operand of shape {array.shape} does not broadcast to the result's shape {shape}")
+        n = arrays[0].size
+        strides = [element_strides(array, shape) for array in arrays]
+        plan: tuple[Any, ...] = (n, None, None)
+        if n and None not in strides:
+            layout = plan_layout(shape, strides)
+            if layout.flat or n >= SMALL:
+                plan = (n, self.loop(layout.walks, layout.rank), None if layout.flat else layout.packed())
+        if len(self._plans) > 4096:  # shapes that never come back must not pile up
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan
+
+    def _run_copied(self, arrays: list[np.ndarray], outs: int) -> None:
+        shape = arrays[0].shape
+        results = [a if a.flags.c_contiguous else np.empty(shape, a.dtype) for a in arrays[:outs]]
+        operands = [a if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)) for a in arrays[outs:]]
+        self(tuple(results), *operands)
+        for result, array in zip(results, arrays, strict=False):
+            if result is not array:
+                array[...] = result
+
+
+def elementwise_kernel(
+    fn: Callable[..., Any],
+    in_dtypes: Sequence[Any],
+    out_dtype: Any,
+    arg_dtypes: Sequence[Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> ElementwiseKernel:
+    """The CPU kernel of a scalar definition; `out_dtype` is a tuple of dtypes for several results. See the module's
+    text."""
+    ins = [np.dtype(d) for d in in_dtypes]
+    outs = [np.dtype(d) for d in (out_dtype if isinstance(out_dtype, tuple | list) else (out_dtype,))]
+    return ElementwiseKernel(build_program(fn, ins, outs, arg_dtypes, params, tables=(POLYNOMIALS,)), ins, outs)
+
+
+def _grain(program: Program) -> int:
+    operations = [node for node in program.nodes() if isinstance(node, Apply)]
+    slow = sum(node.function in _SLOW or isinstance(node.function, s.Opaque) for node in operations)
+    nanoseconds = 0.15 + 0.02 * len(operations) + 8.0 * slow
+    return max(1024, int(PIECE_NANOSECONDS / nanoseconds))

@@ -1,0 +1,217 @@
+"""The few instructions that generated kernels use and numba does not offer in a form LLVM vectorises.
+
+Imported only when a kernel is compiled or loaded (it imports numba). `NAMESPACE` is what generated source sees.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.extending import NativeValue, intrinsic, register_model, unbox
+
+SCALARS = {
+    "b1": types.boolean,
+    "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
+    "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
+    "f32": types.float32, "f64": types.float64, "c64": types.complex64, "c128": types.complex128,
+}  # fmt: skip
+
+
+class DataPointer(types.CPointer):
+    """A numpy array passed as the bare address of its first element.
+
+    numba's own array argument costs about 80 ns each and fixes rank, contiguity and dtype in the signature. This one
+    reads the address out of the array object (its public C struct: the field after the object header) in a few
+    instructions. The caller vouches that the object is an ndarray whose memory the kernel's index range fits.
+    """
+
+    def __init__(self, dtype: types.Type):
+        super().__init__(dtype)
+        self.name = f"DataPointer({dtype})"
+
+
+register_model(DataPointer)(models.PointerModel)
+
+_DATA_OFFSET = object.__basicsize__  # PyArrayObject: PyObject_HEAD, then `char *data`
+
+
+@unbox(DataPointer)
+def _unbox_data_pointer(typ: Any, obj: Any, c: Any) -> NativeValue:
+    address = c.builder.gep(c.builder.bitcast(obj, cgutils.voidptr_t), [ir.Constant(cgutils.intp_t, _DATA_OFFSET)])
+    data = c.builder.load(c.builder.bitcast(address, c.context.get_value_type(typ).as_pointer()))
+    return NativeValue(data)
+
+
+def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index: Any) -> tuple[Any, Any]:
+    model = context.data_model_manager[pointer_type.dtype]
+    typed = builder.bitcast(pointer, model.get_data_type().as_pointer())
+    return model, builder.gep(typed, [index])
+
+
+def _tag(builder: Any, instruction: Any, own: str, other: str) -> None:
+    # An elementwise loop may run in vectors even when an output is one of its inputs: each lane reads its element
+    # before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads and stores are
+    # declared apart. Partial overlap is excluded by the caller.
+    module = builder.module
+    domain = module.add_metadata(["rushlight elementwise"])
+    scopes = {name: module.add_metadata([module.add_metadata([f"rushlight {name}", domain])]) for name in ("load", "store")}
+    instruction.set_metadata("alias.scope", scopes[own])
+    instruction.set_metadata("noalias", scopes[other])
+
+
+@intrinsic
+def load(typingctx: Any, pointer: Any, index: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        model, address = _element(context, builder, pointer, *args)
+        value = builder.load(address)
+        _tag(builder, value, "load", "store")
+        return model.from_data(builder, value)
+
+    return pointer.dtype(pointer, types.uint64), codegen
+
+
+@intrinsic
+def store(typingctx: Any, pointer: Any, index: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        model, address = _element(context, builder, pointer, *args[:2])
+        _tag(builder, builder.store(model.as_data(builder, args[2]), address), "store", "load")
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.uint64, pointer.dtype), codegen
+
+
+@intrinsic
+def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(*args)
+
+    return a(types.boolean, a, a), codegen
+
+
+@intrinsic
+def bitcast(typingctx: Any, x: Any, dtype: Any) -> Any:
+    target = dtype.dtype
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(target))
+
+    return target(x, dtype), codegen
+
+
+def _llvm_intrinsic(name: str, arity: int) -> Any:
+    """`llvm.<name>` on `arity` operands of one floating type: what LLVM has a vector form for."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        suffix = {"float": "f32", "double": "f64"}[str(kind)]
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * arity), f"llvm.{name}.{suffix}")
+        return builder.call(function, args)
+
+    if arity == 1:
+        return intrinsic(lambda typingctx, a: (a(a), codegen))
+    if arity == 2:
+        return intrinsic(lambda typingctx, a, b: (a(a, a), codegen))
+    return intrinsic(lambda typingctx, a, b, c: (a(a, a, a), codegen))
+
+
+def _guarded_division(remainder: bool) -> Any:
+    """Integer quotient towards zero, or its remainder, without the trap that x / 0 and INT_MIN / -1 are in hardware."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, b = args
+        signed = sig.return_type.signed
+        zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
+        is_zero = builder.icmp_unsigned("==", b, zero)
+        unsafe, negated = is_zero, None
+        if signed:
+            negated = builder.icmp_signed("==", b, ir.Constant(a.type, -1))
+            unsafe = builder.or_(is_zero, negated)
+        safe = builder.select(unsafe, one, b)
+        quotient = builder.sdiv(a, safe) if signed else builder.udiv(a, safe)
+        if remainder:
+            return builder.select(unsafe, zero, builder.sub(a, builder.mul(quotient, safe)))
+        if negated is not None:
+            quotient = builder.select(negated, builder.neg(a), quotient)
+        return builder.select(is_zero, zero, quotient)
+
+    return intrinsic(lambda typingctx, a, b: (a(a, a), codegen))
+
+
+@intrinsic
+def fmod(typingctx: Any, a: Any, b: Any) -> Any:
+    return a(a, a), lambda context, builder, sig, args: builder.frem(*args)
+
+
+@intrinsic
+def left_shift(typingctx: Any, a: Any, b: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        x, n = args
+        inside = builder.icmp_unsigned("<", n, ir.Constant(n.type, a.bitwidth))
+        zero = ir.Constant(x.type, 0)
+        return builder.select(inside, builder.shl(x, builder.select(inside, n, zero)), zero)
+
+    return a(a, a), codegen
+
+
+@intrinsic
+def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        x, n = args
+        inside = builder.icmp_unsigned("<", n, ir.Constant(n.type, a.bitwidth))
+        if a.signed:
+            return builder.ashr(x, builder.select(inside, n, ir.Constant(n.type, a.bitwidth - 1)))
+        zero = ir.Constant(x.type, 0)
+        return builder.select(inside, builder.lshr(x, builder.select(inside, n, zero)), zero)
+
+    return a(a, a), codegen
+
+
+truncate_divide = _guarded_division(remainder=False)
+truncate_remainder = _guarded_division(remainder=True)
+
+
+@njit(nogil=True, error_model="numpy")
+def integer_pow(base, exponent, negative):
+    """base ** exponent modulo 2**64 for an int64 and a uint64; every narrower result is its low bits."""
+    if negative:  # 1 / base**n rounds to zero except for the units
+        return (base if exponent & np.uint64(1) else np.int64(1)) if base == 1 or base == -1 else np.int64(0)
+    result = np.int64(1)
+    while exponent != np.uint64(0):
+        if exponent & np.uint64(1):
+            result = result * base
+        base = base * base
+        exponent = exponent >> np.uint64(1)
+    return result
+
+
+@njit(nogil=True, error_model="numpy")
+def gcd(a, b):
+    while b != 0:
+        a, b = b, truncate_remainder(a, b)
+    return a if a > 0 else -a
+
+
+NAMESPACE: dict[str, Any] = {
+    **SCALARS,
+    "load": load, "store": store, "select": select, "bitcast": bitcast, "inf": math.inf, "nan": math.nan,
+    "left_shift": left_shift, "right_shift": right_shift,
+    "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder, "integer_pow": integer_pow, "gcd": gcd,
+    "sqrt": _llvm_intrinsic("sqrt", 1), "fabs": _llvm_intrinsic("fabs", 1), "floor": _llvm_intrinsic("floor", 1),
+    "ceil": _llvm_intrinsic("ceil", 1), "trunc": _llvm_intrinsic("trunc", 1), "rint": _llvm_intrinsic("rint", 1),
+    "copysign": _llvm_intrinsic("copysign", 2), "maximum": _llvm_intrinsic("maximum", 2), "minimum": _llvm_intrinsic("minimum", 2),
+    "fmax": _llvm_intrinsic("maxnum", 2), "fmin": _llvm_intrinsic("minnum", 2), "fma": _llvm_intrinsic("fma", 3),
+    "exp": math.exp, "expm1": math.expm1, "log": math.log, "log1p": math.log1p, "log10": math.log10,
+    "exp2": np.exp2, "log2": np.log2, "pow": math.pow, "fmod": fmod, "hypot": math.hypot, "nextafter": np.nextafter,
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2,
+    "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh,
+    "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
+}  # fmt: skip
+NAMESPACE.update({f"c_{name}": getattr(cmath, name) for name in (
+    "exp", "log", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")})  # fmt: skip

@@ -1,0 +1,234 @@
+"""One pool of threads for everything that runs on the CPU: eager kernels, chunks of numpy ufuncs, compiled programs.
+
+    parallel_for(fn, n, grain)     # fn(lo, hi) over [0, n) in pieces of at least `grain`
+    set_num_threads(n), get_num_threads()
+
+`fn` must release the GIL where it spends its time (nogil kernels and numpy loops do). The calling thread takes part,
+and pieces are taken from a shared counter, so a worker that the system does not schedule costs nothing: the others
+take its pieces, and only pieces already begun are waited for. On a busy machine that is the difference to pools with
+a barrier. Waiting threads sleep.
+
+One number governs this pool and numpy's BLAS. A call from inside a piece runs on its own thread; a forked child
+starts afresh. Splitting is by position only: what a reduction adds first must not depend on the number of threads
+(see `reduce.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+# Pieces per thread: enough to even out a neighbour's noise, few enough that taking one (about 0.4 us) does not show.
+PIECES_PER_THREAD = 4
+
+_local = threading.local()
+_lock = threading.Lock()
+_jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+_workers = 0
+_num_threads = 0
+
+
+class _Job:
+    """`n` positions cut into pieces; whoever comes takes the next piece."""
+
+    __slots__ = ("_finished", "_next", "done", "error", "fn", "n", "pieces", "size")
+
+    def __init__(self, fn: Callable[[int, int], Any], n: int, size: int):
+        self.fn: Callable[[int, int], Any] | None = fn
+        self.n = n
+        self.size = size
+        self.pieces = -(-n // size)
+        self._next = itertools.count()  # next() on it is atomic
+        self._finished = itertools.count(1)
+        self.error: BaseException | None = None
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def work(self) -> None:
+        size, n, pieces = self.size, self.n, self.pieces
+        for piece in self._next:
+            if piece >= pieces:
+                return
+            fn = self.fn
+            if fn is not None and self.error is None:
+                low = piece * size
+                try:
+                    fn(low, low + size if low + size < n else n)
+                except BaseException as error:  # handed to the caller
+                    self.error = error
+            if next(self._finished) == pieces:
+                self.done.release()
+
+
+def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
+    """Call `fn(lo, hi)` for pieces that cover [0, n), on several threads if there are two pieces of `grain` or more.
+
+    Pieces begin at multiples of one size, itself a multiple of 64 when that is possible. The first exception of a
+    piece is raised.
+    """
+    threads = _num_threads or get_num_threads()
+    pieces = min(n // grain if grain > 0 else n, threads * PIECES_PER_THREAD)
+    if pieces < 2 or threads < 2 or getattr(_local, "busy", False):
+        if n > 0:
+            fn(0, n)
+        return
+    size = -(-n // pieces)
+    if size > 64:
+        size = -(-size // 64) * 64
+    job = _Job(fn, n, size)
+    helpers = min(threads, job.pieces) - 1
+    if _workers < helpers:
+        _start_workers(threads - 1)
+    for _ in range(helpers):
+        _jobs.put(job)
+    _local.busy = True
+    try:
+        job.work()
+        job.done.acquire()
+    finally:
+        _local.busy = False
+        job.fn = None  # a worker that wakes up late must not keep the arrays alive
+    if job.error is not None:
+        raise job.error
+
+
+def _start_workers(wanted: int) -> None:
+    global _workers
+    with _lock:
+        while _workers < wanted:
+            threading.Thread(target=_worker, args=(_jobs,), name=f"rushlight-{_workers}", daemon=True).start()
+            _workers += 1
+
+
+def _worker(jobs: queue.SimpleQueue[_Job]) -> None:
+    _local.busy = True
+    while True:
+        jobs.get().work()
+
+
+def get_num_threads() -> int:
+    """Threads that one operation may use.
+
+    Set by `set_num_threads`, else `RUSHLIGHT_NUM_THREADS`, else `OMP_NUM_THREADS`, else the CPUs this process may run
+    on.
+    """
+    global _num_threads
+    if not _num_threads:
+        own, common = _environment_threads("RUSHLIGHT_NUM_THREADS"), _environment_threads("OMP_NUM_THREADS")
+        _num_threads = own or common or _cpu_count()
+        if own:  # BLAS reads the other variables by itself
+            _set_blas_threads(own)
+    return _num_threads
+
+
+def set_num_threads(n: int) -> None:
+    """Let one operation use at most `n` threads, in this pool and in BLAS.
+
+    Raises:
+        TypeError: `n` is not an int.
+        RuntimeError: `n` is not positive.
+    """
+    global _num_threads
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+    if n < 1:
+        raise RuntimeError(f"set_num_threads expects a positive integer, but got {n}")
+    _num_threads = n
+    _set_blas_threads(n)
+
+
+def _environment_threads(name: str) -> int:
+    text = os.environ.get(name, "").split(",")[0].strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _cpu_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS calls inside use one thread: for pieces of a `parallel_for` that call it. Affects the whole process while
+    open."""
+    _set_blas_threads(1)
+    try:
+        yield
+    finally:
+        _set_blas_threads(get_num_threads())
+
+
+_BLAS_SETTERS = (
+    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_", "openblas_set_num_threads",
+    "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
+)  # fmt: skip
+_blas_functions: dict[str, Any] = {}
+
+
+def _set_blas_threads(n: int) -> None:
+    for module in ("numpy._core._multiarray_umath", "scipy.linalg._fblas"):
+        if module in sys.modules:
+            if module not in _blas_functions:
+                _blas_functions[module] = _find_blas_setter(sys.modules[module].__file__)
+            if _blas_functions[module] is not None:
+                _blas_functions[module](n)
+
+
+def _find_blas_setter(extension: str | None) -> Any:
+    # Looking a symbol up in an extension module also searches the libraries it was linked to, whatever their file
+    # names are.
+    try:
+        library = ctypes.CDLL(extension)
+    except OSError:
+        return None
+    for name in _BLAS_SETTERS:
+        function = getattr(library, name, None)
+        if function is not None:
+            function.argtypes, function.restype = [ctypes.c_int], None
+            return function
+    return None
+
+
+def _after_fork() -> None:
+    global _jobs, _lock, _workers, _local
+    _jobs, _lock, _workers, _local = queue.SimpleQueue(), threading.Lock(), 0, threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 32768) -> np.ndarray:
+    """`ufunc(*ins, out=out)` in pieces on the pool: numpy's loops release the GIL, so they scale without any
+    compilation.
+
+    Cuts along the first axis of `out`; contiguous operands of one shape are cut flat. Operands that are broadcast
+    along the first axis are passed whole.
+    """
+    n = out.size
+    if n < 2 * grain:
+        return ufunc(*ins, out=out, casting="unsafe")
+    flags = [out.flags.c_contiguous] + [isinstance(x, np.ndarray) and x.ndim > 0 and x.flags.c_contiguous and x.shape == out.shape for x in ins]
+    scalars = [not isinstance(x, np.ndarray) or x.ndim == 0 for x in ins]
+    if all(flag or scalar for flag, scalar in zip(flags, [False, *scalars], strict=True)):
+        flat_out, flat_ins = out.reshape(-1), [x if scalar else x.reshape(-1) for x, scalar in zip(ins, scalars, strict=True)]
+        along = [not scalar for scalar in scalars]
+        length, weight = n, 1
+    else:
+        flat_out, flat_ins = out, list(ins)
+        along = [isinstance(x, np.ndarray) and x.ndim == out.ndim and x.shape[0] == out.shape[0] for x in ins]
+        length, weight = out.shape[0], n // out.shape[0]
+
+    def piece(lo: int, hi: int) -> None:
+        ufunc(*[x[lo:hi] if cut else x for x, cut in zip(flat_ins, along, strict=True)], out=flat_out[lo:hi], casting="unsafe")
+
+    parallel_for(piece, length, max(1, grain // weight))
+    return out

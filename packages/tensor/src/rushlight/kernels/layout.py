@@ -1,0 +1,77 @@
+"""How a loop walks through several arrays at once: fewest dimensions, longest inner runs.
+
+`plan_layout` drops dimensions of size 1, orders the rest by the result's strides and merges neighbours that every
+operand runs through in one go. Two transposed tensors of equal strides become one flat range; a bias added to rows
+stays two dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`sizes` of the merged dimensions, outermost first; `strides[k]` of operand k in elements; how each walks the
+    inner dimension."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    walks: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def flat(self) -> bool:
+        return self.rank == 1 and "s" not in self.walks
+
+    def packed(self) -> np.ndarray:
+        """Sizes, then the strides of each operand: the `layout` argument of a strided kernel."""
+        return np.array([*self.sizes, *(stride for strides in self.strides for stride in strides)], dtype=np.int64)
+
+
+def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an operand of `shape` can be read as one of shape `target`."""
+    tail = target[len(target) - len(shape) :]
+    return len(shape) <= len(target) and all(size in (1, wanted) for size, wanted in zip(shape, tail, strict=True))
+
+
+def element_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides in elements of `array` broadcast to `shape`; None when a stride is not a whole number of elements."""
+    itemsize = array.itemsize
+    missing = len(shape) - array.ndim
+    strides = []
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if size == 1:
+            stride = 0
+        if stride % itemsize:
+            return None
+        strides.append(stride // itemsize)
+    return (0,) * missing + tuple(strides)
+
+
+def plan_layout(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
+    """The walk over `shape` for operands with these element strides (0 where broadcast), results first."""
+    dims = [d for d, size in enumerate(shape) if size != 1]
+    dims.sort(key=lambda d: [-abs(s[d]) for s in strides])
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in strides]
+    for d in dims:
+        size = shape[d]
+        if sizes and all(m[-1] == s[d] * size for m, s in zip(merged, strides, strict=True)):
+            sizes[-1] *= size
+            for m, s in zip(merged, strides, strict=True):
+                m[-1] = s[d]
+        else:
+            sizes.append(size)
+            for m, s in zip(merged, strides, strict=True):
+                m.append(s[d])
+    if not sizes:
+        return Layout((1,), ((1,),) * len(strides), ("c",) * len(strides))
+    walks = tuple({1: "c", 0: "0"}.get(m[-1], "s") for m in merged)
+    return Layout(tuple(sizes), tuple(map(tuple, merged)), walks)
