@@ -1,0 +1,19 @@
+"""Gradients of copies and conversions."""
+
+from rushlight.autograd.rules.registry import nondifferentiable, vjp
+from rushlight.ops import prims
+from rushlight.ops.create import zeros_like
+
+
+def _convert(g, input_meta):
+    """Back to the operand's dtype and device; only the real part comes back to a real operand."""
+    if g.dtype.is_complex and not input_meta.dtype.is_complex:
+        g = g.real
+    if g.dtype is input_meta.dtype and g.device == input_meta.device:
+        return g
+    return prims.convert.apply((g,), (input_meta.dtype, input_meta.device, "preserve"))
+
+
+vjp(prims.convert, input=_convert)
+vjp(prims.copy_, input=lambda g: zeros_like(g), src=lambda g: g)
+nondifferentiable(prims.detach)

@@ -1,0 +1,116 @@
+"""The table of gradient formulas: `vjp` enters a row, `nondifferentiable` says that there is none.
+
+    vjp(prims.mul, input=lambda g, other: g * conj(other), other=lambda g, input: g * conj(input))
+    vjp(prims.exp, input=lambda g, ans: g * conj(ans))
+
+A formula gives the gradient of one operand. The names of its arguments say what it needs, and that is what the tape keeps:
+
+| name | value |
+| --- | --- |
+| `g` | the gradient that came for the result; `g0`, `g1`, ... for an op with several results (None where none came) |
+| `ans` | the result; `ans0`, `ans1`, ... for several |
+| an operand of the op | that operand: a tensor, a number or None |
+| `<operand>_meta` | its metadata only; nothing is kept alive |
+| a param of the op | that param |
+| `metas` | the metadata of all operands |
+| `operands` | all operands, as a tuple |
+| `needs` | one bool per operand: is its gradient wanted? |
+
+A formula returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again. For an elementwise op the tape
+sums what broadcasting repeated and converts back to the operand's dtype; every formula may leave those two steps to it.
+
+One formula for all operands at once is given as `all=`; it returns a list with one gradient (or None) per operand.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.op import Op
+from rushlight.core.tensor import Tensor
+
+ROWS: dict[Op, Row] = {}
+NONDIFFERENTIABLE: set[Op] = set()
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A gradient formula and the names of what it needs."""
+
+    function: Callable
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The formulas of an op: one per operand (None: always zeros), or a joint one."""
+
+    formulas: dict[str, Formula | None]
+    joint: Formula | None = None
+
+
+def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) -> None:
+    """Enter the gradient formulas of an op. An operand left out has no gradient; None says that its gradient is zeros.
+
+    Raises ValueError for a second row, a name that is not an operand, or a formula argument that the op cannot supply.
+    """
+    op = getattr(op, "op", op)
+    if op in ROWS or op in NONDIFFERENTIABLE:
+        raise ValueError(f"vjp: op {op.name!r} has a row already")
+    unknown = set(formulas) - set(op.operands)
+    if unknown or (all is not None and formulas):
+        raise ValueError(f"vjp: {op.name} has the operands {', '.join(op.operands)}; got formulas for {', '.join(formulas)}"
+                         + (" beside one for all" if all else ""))
+    if op.variadic and all is None:
+        raise ValueError(f"vjp: {op.name} takes any number of operands; give one formula as all=")
+    ROWS[op] = Row({name: f and _formula(op, f) for name, f in formulas.items()}, all and _formula(op, all))
+
+
+def nondifferentiable(*ops: Any) -> None:
+    """List ops through which no gradient flows: integer or boolean results, piecewise constant functions, creation."""
+    for op in ops:
+        op = getattr(op, "op", op)
+        if op in ROWS or op in NONDIFFERENTIABLE:
+            raise ValueError(f"nondifferentiable: op {op.name!r} has a row already")
+        NONDIFFERENTIABLE.add(op)
+
+
+def row_of(op: Op) -> Row | None:
+    """The formulas of an op, None when it is listed as non-differentiable; NotImplementedError when it is in neither list.
+
+    An in-place op without a row of its own has that of its functional form.
+    """
+    for candidate in (op, op.functional):
+        if candidate in ROWS:
+            return ROWS[candidate]
+        if candidate in NONDIFFERENTIABLE:
+            return None
+    raise NotImplementedError(f"{op.name}: no gradient formula is known for this op; add a row to rushlight.autograd.rules, "
+                              "or call it under no_grad() or on detached tensors")
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate of an operand: a tensor or a number. Real ones come back as they are."""
+    if isinstance(x, Tensor) or hasattr(x, "_meta"):
+        return x.conj() if x._meta.dtype.is_complex else x
+    return x.conjugate() if type(x) is complex else x
+
+
+def _formula(op: Op, function: Callable) -> Formula:
+    arguments = tuple(inspect.signature(function).parameters)
+    for name in arguments:
+        if not _known(op, name):
+            raise ValueError(f"vjp: {op.name}: no value named {name!r}; operands are {', '.join(op.operands)}, "
+                             f"params {', '.join(op.params) or 'none'}")
+    return Formula(function, arguments)
+
+
+def _known(op: Op, name: str) -> bool:
+    if name in ("g", "ans", "metas", "operands", "needs") or name in op.params:
+        return True
+    if name.startswith("g") and name[1:].isdigit() or name.startswith("ans") and name[3:].isdigit():
+        return True
+    return not op.variadic and name.removesuffix("_meta") in op.operands
