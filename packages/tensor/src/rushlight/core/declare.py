@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core import dtypes, front
 from rushlight.core.errors import shape_text
-from rushlight.core.meta import Meta, dense_order, meta, strides_in_order
+from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Op, register
 
 
@@ -168,7 +168,8 @@ def check_writable(name: str, target: Meta) -> None:
 def structured(name: str, infer: Callable, *, doc: str = "", variadic: bool = False, mutates: tuple[int, ...] = (),
                functional: Op | None = None, random: bool = False, reference: Callable | None = None,
                samples: Callable[[], list] = list, errors: Callable[[], list] = list, supports: str = "all",
-               decomposition: Callable | None = None, kind: str = "structured", **fields: Any) -> Op:
+               decomposition: Callable | None = None, kind: str = "structured", registered: bool = True,
+               **fields: Any) -> Op:
     """Declare an op whose kernels are registered per device with `kernel(op, device_type)`.
 
     `infer(*operand_metas, *params)` has one positional parameter per operand and one keyword-only parameter per static param
@@ -183,16 +184,18 @@ def structured(name: str, infer: Callable, *, doc: str = "", variadic: bool = Fa
         split = len(arguments) - count
         return infer(*arguments[:split], **dict(zip(params, arguments[split:])))
 
-    return register(Op(name=name, kind=kind, operands=operands, params=params, infer=positional if count else infer,
-                       doc=doc or inspect.getdoc(infer) or "", variadic=variadic, mutates=mutates, functional=functional,
-                       random=random, reference=reference, samples=samples, errors=errors, supports=supports,
-                       decomposition=decomposition, **fields))
+    op = Op(name=name, kind=kind, operands=operands, params=params, infer=positional if count else infer,
+            doc=doc or inspect.getdoc(infer) or "", variadic=variadic, mutates=mutates, functional=functional,
+            random=random, reference=reference, samples=samples, errors=errors, supports=supports,
+            decomposition=decomposition, **fields)
+    return register(op) if registered else op
 
 
 def view(name: str, infer: Callable, numpy: Callable, **fields: Any) -> Op:
-    """Declare an op whose result shares the memory of its only operand.
+    """Declare an op whose result, or results, share the memory of operand 0; further operands are numbers (an index).
 
-    `infer(input, *, params)` gives shape and strides without data; `numpy(array, *params)` gives the same view of an array.
+    `infer(input, *numbers, *, params)` gives shape and strides without data; `numpy(array, *numbers, *params)` gives the same
+    view of an array, or a sequence of views where `infer` gives several metas.
     """
     return structured(name, infer, kind="view", numpy=numpy, **fields)
 
@@ -203,3 +206,34 @@ def reduction(name: str, infer: Callable, *, numpy: Callable, reduce: Any = None
     `numpy(array, *params)` computes it with numpy. `reduce` is `(init, combine, finish)`: scalar functions for the compiled loops.
     """
     return structured(name, infer, kind="reduction", numpy=numpy, reduce=reduce, **fields)
+
+
+def updating(name: str, check: Callable, update: Callable, **fields: Any) -> Op:
+    """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0 itself.
+
+    `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see `structured`);
+    `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
+    """
+
+    def infer(*metas: Meta | None, **params: Any) -> Meta:
+        check(*metas, **params)
+        return metas[0].replace(strides=contiguous_strides(metas[0].shape))
+
+    def infer_twin(*metas: Meta | None, **params: Any) -> Meta:
+        check(*metas, **params)
+        check_writable(name + "_", metas[0])
+        return metas[0].with_grad(False)
+
+    infer.__signature__ = infer_twin.__signature__ = inspect.signature(check)
+    op = structured(name, infer, **fields)
+    twin = structured(name + "_", infer_twin, doc=f"In-place form of `{name}`.", variadic=op.variadic, mutates=(0,),
+                      functional=op, registered=False)
+    INPLACE[op] = twin
+
+    def changed(array: Any, *rest: Any) -> Any:
+        array = array.copy()
+        update(array, *rest)
+        return array
+
+    op.kernels["cpu"], twin.kernels["cpu"] = changed, update
+    return op

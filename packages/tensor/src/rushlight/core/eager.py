@@ -243,8 +243,16 @@ def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
 # The other kinds
 
 
-def _plan_view(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
+def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     numpy = op.numpy
+    if not isinstance(out, Meta):
+        def several(x: Tensor) -> tuple:
+            storage = x._storage or x.storage()
+            return tuple([wrap(array, m, storage) for array, m in zip(numpy(x._array, *params), out)])
+
+        return several
+    if len(metas) > 1:
+        return lambda x, *numbers: wrap(numpy(x._array, *numbers, *params), out, x._storage or x.storage())
     if params:
         return lambda x: wrap(numpy(x._array, *params), out, x._storage or x.storage())
     return lambda x: wrap(numpy(x._array), out, x._storage or x.storage())

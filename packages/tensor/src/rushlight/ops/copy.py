@@ -1,62 +1,109 @@
-"""Copies and conversions: clone, copy_, contiguous, to, detach."""
+"""Copies: clone, contiguous, copy_, fill_, detach."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import check_writable, structured, view
+from rushlight.core.declare import check_writable, structured, updating, view
+from rushlight.core.devices import cpu
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
-from rushlight.core.meta import Meta, dense_order, meta, strides_in_order
-from rushlight.core.op import Sample, kernel
+from rushlight.core.layout import contiguous_format, has_format, memory_format, preserve_format, strides_for
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def _infer_convert(input: Meta, *, dtype: dtypes.dtype, device, layout: str) -> Meta:
-    if layout == "preserve" and not input.contiguous:
-        order = dense_order((input,), input.shape)
-        strides = order and strides_in_order(input.shape, order)
-    else:
-        strides = None
-    return meta(dtype, input.shape, strides, device)
+def _infer_convert(input: Meta, *, dtype: dtypes.dtype, device: Any, layout: memory_format) -> Meta:
+    return meta(dtype, input.shape, strides_for("to", input, layout), device)
 
 
 convert = structured(
-    "convert", _infer_convert, doc="A copy in another dtype, device or layout (`contiguous` or `preserve`).",
-    samples=lambda: [Sample((_MATRIX,), (dtypes.float64, dtypes_cpu(), "contiguous"))],
+    "convert", _infer_convert, doc="A copy in another dtype, on another device, or in another memory format.",
+    samples=lambda: [Sample((_MATRIX,), (dtypes.float64, cpu, contiguous_format)),
+                     Sample((_MATRIX.T,), (dtypes.float32, cpu, preserve_format))],
     reference=lambda x, dtype, device, layout: x.astype(dtype.numpy))
 
 
-def dtypes_cpu():
-    """The CPU device (samples are made before anybody has a tensor)."""
-    from rushlight.core.devices import cpu
-
-    return cpu
-
-
 @kernel(convert, "cpu")
-def _convert(x: np.ndarray, dtype, device, layout: str) -> np.ndarray:
-    return x.astype(dtype.numpy, order="C" if layout == "contiguous" else "K", copy=True)
+def _convert(x: np.ndarray, dtype: dtypes.dtype, device: Any, layout: memory_format) -> np.ndarray:
+    if x.dtype.kind == "c" and not dtype.is_complex:
+        x = x != 0 if dtype is dtypes.bool else x.real
+    if layout is contiguous_format or layout is preserve_format and x.flags.c_contiguous:
+        return x.astype(dtype.numpy, order="C")
+    if layout is preserve_format and 0 not in x.strides:
+        return x.astype(dtype.numpy, order="K")
+    m = meta(dtype, x.shape, tuple([stride // x.itemsize for stride in x.strides]))
+    strides = strides_for("to", m, layout)
+    order = sorted(range(x.ndim), key=lambda d: (-strides[d], x.shape[d] == 1))
+    result = np.empty([x.shape[d] for d in order], dtype.numpy).transpose(np.argsort(order))
+    np.copyto(result, x, casting="unsafe")
+    return result
+
+
+@function()
+def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+    """A copy of a tensor; gradients flow through it.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.ones(2)
+        >>> y = x.clone()
+        >>> y[0] = 5
+        >>> x
+        tensor([1., 1.])
+    """
+    m = input._meta
+    return convert.apply((input,), (m.dtype, m.device, memory_format))
+
+
+@function(out=False, public=False)
+def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor itself if its memory is in the format (row-major by default), else a copy that is.
+
+    Raises RuntimeError for a format that needs another number of dimensions.
+    """
+    m = input._meta
+    if m.contiguous if memory_format is contiguous_format else has_format(m, memory_format):
+        return input
+    if memory_format is preserve_format:
+        raise RuntimeError("contiguous: preserve_format is not a format to bring memory into; use contiguous_format")
+    return convert.apply((input,), (m.dtype, m.device, memory_format))
+
+
+def _is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Is the memory in the format (row-major by default)?"""
+    return has_format(self._meta, memory_format)
+
+
+extend_tensor("is_contiguous", _is_contiguous)
 
 
 def _infer_copy(input: Meta, src: Meta, *, non_blocking: bool) -> Meta:
     check_writable("copy_", input)
-    if src.ndim > input.ndim or any(a not in (1, b) for a, b in zip(reversed(src.shape), reversed(input.shape))):
+    lead = input.ndim - src.ndim
+    if lead < 0 or any(a not in (1, b) for a, b in zip(src.shape, input.shape[lead:])):
         raise RuntimeError(f"copy_: src of shape {shape_text(src.shape)} does not broadcast to the tensor's shape "
                            f"{shape_text(input.shape)}")
     return input.with_grad(False)
 
 
-copy_op = structured("copy_", _infer_copy, mutates=(0,), doc="Overwrite a tensor with the broadcast values of another, converting the dtype.",
-                     samples=lambda: [Sample((_MATRIX.copy(), _MATRIX[:1] + 1), (False,))],
-                     reference=lambda x, src, non_blocking: np.broadcast_to(src, x.shape).astype(x.dtype))
+copy_op = structured(
+    "copy_", _infer_copy, mutates=(0,),
+    doc="Overwrite a tensor with the broadcast values of another, converting the dtype.",
+    samples=lambda: [Sample((_MATRIX.copy(), _MATRIX[:1] + 1), (False,))],
+    reference=lambda x, src, non_blocking: np.broadcast_to(src, x.shape).astype(x.dtype))
 
 
 @kernel(copy_op, "cpu")
 def _copy(target: np.ndarray, src: np.ndarray, non_blocking: bool) -> None:
+    if src.dtype.kind == "c" and target.dtype.kind != "c":
+        src = src != 0 if target.dtype.kind == "b" else src.real
     np.copyto(target, src, casting="unsafe")
 
 
@@ -71,7 +118,67 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         >>> rushlight.zeros(2).copy_(rushlight.tensor([1, 2]))
         tensor([1., 2.])
     """
+    if not hasattr(src, "_meta"):
+        raise TypeError(f"copy_: src must be a Tensor, got {type(src).__name__}; use fill_() for a number")
     return copy_op.apply((self, src), (bool(non_blocking),))
+
+
+# Filling
+
+
+def check_number(name: str, value: Meta, dtype: dtypes.dtype) -> None:
+    """Refuse to store a complex number in a real tensor."""
+    if value.dtype.is_complex and not dtype.is_complex:
+        raise RuntimeError(f"{name}: value cannot be converted to type {dtype.name} without overflow: it is complex")
+
+
+def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A number, or 0-dim array, in the dtype of the array that it is stored in; integers wrap around."""
+    return np.asarray(value).astype(dtype)
+
+
+def _check_fill(input: Meta, value: Meta) -> None:
+    if value.ndim:
+        raise RuntimeError(f"fill: value must be a number or a 0-dimensional tensor, got shape {shape_text(value.shape)}")
+    check_number("fill", value, input.dtype)
+
+
+def _fill(array: np.ndarray, value: Any) -> None:
+    array[...] = number_array(value, array.dtype)
+
+
+fill_op = updating(
+    "fill", _check_fill, _fill, doc="Every element replaced by one value.",
+    samples=lambda: [Sample((_MATRIX, 2.5)), Sample((_MATRIX, np.array(3, np.float32)))],
+    reference=lambda x, value: np.full_like(x, value),
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX), (), RuntimeError, "0-dimensional")])
+
+
+@function()
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input` in which every element is `value`, a number or a 0-dim tensor; RuntimeError for other shapes."""
+    return fill_op.apply((input, value))
+
+
+@function(out=False)
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Overwrite every element with `value`, a number or a 0-dim tensor; RuntimeError for other shapes.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.zeros(2).fill_(7)
+        tensor([7., 7.])
+    """
+    return INPLACE[fill_op].apply((input, value))
+
+
+@function(out=False)
+def zero_(input: Tensor) -> Tensor:
+    """Overwrite every element with zero."""
+    return INPLACE[fill_op].apply((input, 0))
+
+
+# Detaching
 
 
 detach_op = view("detach", lambda input: input.with_grad(False), lambda array: array,

@@ -1,0 +1,89 @@
+"""Memory formats and layouts: the names by which programs ask for an order of dimensions in memory."""
+
+from __future__ import annotations
+
+from rushlight.core.meta import Meta, contiguous_strides, dense_order, strides_in_order
+
+
+class memory_format:
+    """An order of dimensions in memory, such as `rushlight.channels_last`."""
+
+    __slots__ = ("name",)
+    _by_name: dict[str, memory_format] = {}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._by_name[name] = self
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return (format_named, (self.name,))
+
+
+class layout:
+    """How a tensor stores its elements; rushlight has dense strided tensors only."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+preserve_format = memory_format("preserve_format")
+strided = layout("strided")
+
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def format_named(name: str) -> memory_format:
+    """The memory format of a name."""
+    return memory_format._by_name[name]
+
+
+def is_dense(m: Meta) -> bool:
+    """Do the elements fill their memory without gaps or overlap, in whatever order of dimensions?"""
+    step = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(m.strides, m.shape) if size != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
+    """The strides of a new tensor like one with metadata `m` in a memory format.
+
+    Raises RuntimeError when the format is for tensors with another number of dimensions.
+    """
+    if wanted is preserve_format:
+        if m.contiguous or is_dense(m):
+            return m.strides
+        order = dense_order((m,), m.shape)
+        return contiguous_strides(m.shape) if order is None else strides_in_order(m.shape, order)
+    order = _CHANNELS_LAST.get(wanted)
+    if order is None:
+        return contiguous_strides(m.shape)
+    if m.ndim != len(order):
+        raise RuntimeError(f"{name}: memory_format {wanted!r} is for tensors with {len(order)} dimensions, got {m.ndim}")
+    return strides_in_order(m.shape, order)
+
+
+def has_format(m: Meta, wanted: memory_format) -> bool:
+    """Do the strides follow a memory format (strides of size-1 dimensions do not matter)?"""
+    order = _CHANNELS_LAST.get(wanted)
+    if order is None:
+        return m.contiguous
+    if m.ndim != len(order):
+        return False
+    return all(have == want or size == 1 for have, want, size in zip(m.strides, strides_in_order(m.shape, order), m.shape))
