@@ -10,7 +10,9 @@ HEAVY = ("numba", "llvmlite", "scipy", "matplotlib")
 
 def python(code):
     """What a new interpreter prints for the code."""
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
 
 
 @pytest.mark.parametrize("use", ["", "rushlight.ones(2) + 1", "rushlight.nn.Linear(2, 2)", "rushlight.optim.AdamW",
