@@ -2,7 +2,7 @@
 
 from rushlight.autograd.rules.registry import nondifferentiable, vjp
 from rushlight.ops import prims
-from rushlight.ops.create import zeros_like
+from rushlight.ops.create import filled
 
 
 def _convert(g, input_meta):
@@ -15,5 +15,5 @@ def _convert(g, input_meta):
 
 
 vjp(prims.convert, input=_convert)
-vjp(prims.copy_, input=lambda g: zeros_like(g), src=lambda g: g)
+vjp(prims.copy_, input=lambda g: filled(g._meta.shape, 0, g._meta.dtype, g._meta.device), src=lambda g: g)
 nondifferentiable(prims.detach)

@@ -1,0 +1,139 @@
+"""Recipes: everything about the node of an op call that its metadata decides, worked out once per plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from rushlight.autograd.fit import fit
+from rushlight.autograd.node import OpNode
+from rushlight.autograd.rules.registry import Formula, Row
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op
+from rushlight.core.tensor import wrap
+
+_NAMES = {"true_divide": "Div", "convert": "ToCopy"}
+_classes: dict[str, type[OpNode]] = {}
+
+
+def node_class(op: Op) -> type[OpNode]:
+    """The subclass of OpNode that carries the op's name."""
+    base = op.name.rstrip("_")
+    name = _NAMES.get(base) or "".join([part[:1].upper() + part[1:] for part in base.replace(".", "_").split("_")])
+    name += "Backward0"
+    found = _classes.get(name)
+    if found is None:
+        found = _classes[name] = type(name, (OpNode,), {"__slots__": (), "__module__": OpNode.__module__,
+                                                        "__doc__": f"The node of `{op.name}`."})
+    return found
+
+
+class Recipe:
+    """Which operands get a gradient, what is saved for them, and how the formulas are called.
+
+    A formula's arguments are picked from one flat tuple: incoming gradients, saved values, then what is known beforehand.
+    """
+
+    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "tensors", "statics", "calls", "joint")
+
+    def __init__(self, op: Op, metas: tuple[Meta | None, ...], params: tuple, outputs: int, row: Row) -> None:
+        self.op, self.metas, self.outputs = op, metas, outputs
+        self.node_class = node_class(op)
+        self.joint = row.joint is not None
+        self.wanted = tuple([i for i, m in enumerate(metas) if m is not None and m.requires_grad
+                             and (self.joint or row.formulas.get(op.operands[i]))])
+        formulas = [row.joint] if self.joint else [row.formulas[op.operands[i]] for i in self.wanted]
+        names = list(dict.fromkeys([name for f in formulas for name in f.arguments])) if self.wanted else []
+        self.saves, self.tensors = self._what_to_save(names)
+        known = self._known(params)
+        fixed = [name for name in names if name in known]
+        self.statics = tuple([known[name] for name in fixed])
+        pickers = [_picker(self._spots(f, fixed)) for f in formulas]
+        wants = [metas[i].with_grad(False) for i in self.wanted]
+        self.calls = tuple([(formulas[0 if self.joint else at].function, pickers[0 if self.joint else at], want, want.with_grad(True))
+                            for at, want in enumerate(wants)])
+
+    def _what_to_save(self, names: list[str]) -> tuple[tuple[tuple[str, int], ...], int]:
+        """("operand" or "result", index) of what is saved, tensors first, and the number of those."""
+        found = []
+        for name in names:
+            if name == "operands":
+                found += [("operand", i) for i in range(len(self.metas))]
+            elif name in self.op.operands and not self.op.variadic:
+                found.append(("operand", self.op.operands.index(name)))
+            elif _is_result(name):
+                found.append(("result", int(name[3:] or 0)))
+        tensors = [save for save in dict.fromkeys(found) if save[0] == "result" or _is_tensor(self.metas[save[1]])]
+        return (*tensors, *[save for save in dict.fromkeys(found) if save not in tensors]), len(tensors)
+
+    def _known(self, params: tuple) -> dict[str, Any]:
+        """The values that are the same for every call of the plan, by name."""
+        metas = tuple([m and m.with_grad(False) for m in self.metas])
+        known = dict(zip(self.op.params, params))
+        if not self.op.variadic:
+            known |= {f"{name}_meta": m for name, m in zip(self.op.operands, metas)}
+        known |= {"metas": metas, "needs": tuple([i in self.wanted for i in range(len(metas))])}
+        return known
+
+    def _spots(self, formula: Formula, fixed: list[str]) -> list:
+        """Where each argument of a formula lies in the flat tuple; a list of places for `operands`."""
+        first = self.outputs
+        spots: list = []
+        for name in formula.arguments:
+            if name in fixed:
+                spots.append(first + len(self.saves) + fixed.index(name))
+            elif name == "operands":
+                spots.append([first + self.saves.index(("operand", i)) for i in range(len(self.metas))])
+            elif _is_result(name):
+                spots.append(first + self.saves.index(("result", int(name[3:] or 0))))
+            elif name in self.op.operands:
+                spots.append(first + self.saves.index(("operand", self.op.operands.index(name))))
+            else:
+                spots.append(int(name[1:] or 0))
+        return spots
+
+    def gradients(self, node: OpNode, grads: list, saved: tuple) -> list:
+        """The gradient for each edge of a node."""
+        values = (*grads, *saved, *self.statics)
+        if self.joint:
+            function, pick, _, _ = self.calls[0]
+            everything = function(*pick(values))
+            found = [everything[i] for i in self.wanted]
+        else:
+            found = [function(*pick(values)) for function, pick, _, _ in self.calls]
+        for at, (_, _, want, want_too) in enumerate(self.calls):
+            grad = found[at]
+            if grad is not None:
+                m = getattr(grad, "_meta", None)
+                if m is not want and m is not want_too:
+                    found[at] = fit(node.name(), self.wanted[at], grad, want)
+        return found
+
+    def keep(self, operands: tuple, results: tuple) -> tuple[tuple, tuple[int, ...]]:
+        """The values to save and the versions of those that are tensors."""
+        saved = tuple([operands[i] if kind == "operand" else alias(results[i]) for kind, i in self.saves])
+        return saved, tuple([0 if (s := x._storage) is None else s.version for x in saved[:self.tensors]])
+
+
+def _is_tensor(m: Meta | None) -> bool:
+    return m is not None and not m.weak
+
+
+def _is_result(name: str) -> bool:
+    return name == "ans" or (name.startswith("ans") and name[3:].isdigit())
+
+
+def _picker(spots: list) -> Callable[[tuple], tuple]:
+    """A function that takes a formula's arguments out of the flat tuple."""
+    if any(isinstance(spot, list) for spot in spots):
+        return lambda values: tuple([tuple([values[i] for i in spot]) if isinstance(spot, list) else values[spot] for spot in spots])
+    if len(spots) == 1:
+        spot = spots[0]
+        return lambda values: (values[spot],)
+    return itemgetter(*spots)
+
+
+def alias(result: Any) -> Any:
+    """The result without its history, for the node to save: saving the result itself would make a cycle."""
+    return wrap(result._array, result._meta.with_grad(False), result.storage())
