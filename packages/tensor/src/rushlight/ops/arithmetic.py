@@ -1,4 +1,4 @@
-"""Arithmetic: add, sub, mul, div and their like."""
+"""Arithmetic: add, sub, mul, div, remainders, and the fused forms addcmul, addcdiv, lerp."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.op import INPLACE, prims
@@ -40,10 +41,79 @@ def mul(input, other):
     return input * other
 
 
-@elementwise(numpy=np.true_divide, promote="float", operator="truediv", method=False, public=False)
+@elementwise(numpy=np.true_divide, promote="float", operator="truediv", method=False)
 def true_divide(input, other):
-    """Quotient of two tensors, element by element; integers divide to floating point."""
+    """Quotient of two tensors, element by element; integers divide to floating point: `input / other`."""
     return input / other
+
+
+def _refuse_zero(divisor: Any) -> None:
+    """Integers have no infinity to return, so dividing one by zero is an error."""
+    if np.asarray(divisor).dtype.kind in "iu" and not np.all(divisor):
+        raise RuntimeError("ZeroDivisionError: an integer tensor was divided by zero; convert to floating point, which gives inf")
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    _refuse_zero(b)
+    return np.floor_divide(a, b)
+
+
+@elementwise(numpy=_floor_divide, operator="floordiv", supports="real_number")
+def floor_divide(input, other):
+    """The largest integer not above the quotient: `floor(input / other)`, computed without rounding the quotient first.
+
+    Raises RuntimeError for a division of integers by zero.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.floor_divide(rushlight.tensor([7, -7]), 2)
+        tensor([ 3, -4])
+    """
+    return input // other
+
+
+def _truncate_divide(a: Any, b: Any) -> Any:
+    _refuse_zero(b)
+    return s.truncate_divide(a, b)
+
+
+@elementwise(numpy=_truncate_divide, method=False, public=False, supports="real_number")
+def trunc_divide(input, other):
+    """The quotient rounded towards zero: `trunc(input / other)`."""
+    return s.truncate_divide(input, other)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    _refuse_zero(b)
+    return np.remainder(a, b)
+
+
+@elementwise(numpy=_remainder, operator="mod", supports="real_number")
+def remainder(input, other):
+    """What a floor division leaves, with the sign of the divisor: `input - other * floor(input / other)`.
+
+    Raises RuntimeError for a division of integers by zero.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.remainder(rushlight.tensor([-3, 3]), 2)
+        tensor([1, 1])
+    """
+    return input % other
+
+
+def _fmod(a: Any, b: Any) -> Any:
+    _refuse_zero(b)
+    return np.fmod(a, b)
+
+
+@elementwise(numpy=_fmod, supports="real_number")
+def fmod(input, other):
+    """What a division rounded towards zero leaves, with the sign of `input`: `input - other * trunc(input / other)`.
+
+    Raises RuntimeError for a division of integers by zero.
+    """
+    return s.fmod(input, other)
 
 
 @elementwise(numpy=np.negative, operator="neg", aliases=("negative",), supports="number")
@@ -98,3 +168,104 @@ def _sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 extend_tensor("add_", _add_)
 extend_tensor("sub_", _sub_)
 extend_tensor("subtract_", _sub_)
+
+
+_ROUNDED = {None: true_divide, "floor": floor_divide, "trunc": trunc_divide}
+
+
+def _division(rounding_mode: str | None) -> Any:
+    try:
+        return _ROUNDED[rounding_mode]
+    except KeyError:
+        raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}") from None
+
+
+@function(aliases=("divide",))
+def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """Quotient of two tensors, element by element; rounded down for `"floor"`, towards zero for `"trunc"`.
+
+    Without rounding, integers divide to floating point. Raises RuntimeError for another `rounding_mode`, and for integers divided
+    by zero with rounding.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.div(rushlight.tensor([7, -7]), 2, rounding_mode="trunc")
+        tensor([ 3, -3])
+    """
+    return _division(rounding_mode)(input, other)
+
+
+def _div_(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """In-place form of `div`."""
+    return INPLACE[_division(rounding_mode).op].apply((self, other))
+
+
+extend_tensor("div_", _div_)
+extend_tensor("divide_", _div_)
+extend_tensor("true_divide", true_divide)
+extend_tensor("true_divide_", lambda self, other: _div_(self, other))
+extend_tensor("__rdiv__", lambda self, other: true_divide(other, self))
+extend_tensor("__div__", true_divide)
+extend_tensor("__idiv__", lambda self, other: _div_(self, other))
+
+
+@function(method=False)
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """Subtraction the other way round: `other - alpha * input`."""
+    return sub(other, _scaled("rsub", input, alpha))
+
+
+@function(out=False)
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself: `+input`. Raises RuntimeError for bool tensors."""
+    if input.dtype.category == 0:
+        raise RuntimeError("positive: not defined for bool; convert with .to(dtype)")
+    return input
+
+
+extend_tensor("__pos__", positive)
+
+
+@elementwise(name="addcmul", method=False, public=False, supports="number")
+def addcmul_op(input, tensor1, tensor2, value):
+    """A product added with a weight: `input + value * tensor1 * tensor2`."""
+    return input + value * (tensor1 * tensor2)
+
+
+@function(inplace=True)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """A product added with a weight: `input + value * tensor1 * tensor2`, rounded once.
+
+    Shapes: the three tensors broadcast. Raises RuntimeError when they do not.
+    """
+    return addcmul_op(input, tensor1, tensor2, value)
+
+
+@elementwise(name="addcdiv", method=False, public=False, supports="inexact")
+def addcdiv_op(input, tensor1, tensor2, value):
+    """A quotient added with a weight: `input + value * tensor1 / tensor2`."""
+    return input + value * (tensor1 / tensor2)
+
+
+@function(inplace=True)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """A quotient added with a weight: `input + value * tensor1 / tensor2`, rounded once.
+
+    Shapes: the three tensors broadcast. Raises RuntimeError when they do not, and for integer tensors.
+    """
+    return addcdiv_op(input, tensor1, tensor2, value)
+
+
+@elementwise(supports="inexact")
+def lerp(input, end, weight):
+    """The point between two tensors: `input + weight * (end - input)`, exact at both ends.
+
+    Shapes: the tensors broadcast; `weight` may be a number.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.lerp(rushlight.zeros(2), rushlight.ones(2), 0.25)
+        tensor([0.2500, 0.2500])
+    """
+    step = end - input
+    return s.select(s.abs(weight) < 0.5, input + weight * step, end - step * (1.0 - weight))

@@ -1,0 +1,381 @@
+"""Activation functions. Those that PyTorch has in `nn.functional` alone stand there, with their `inplace` argument."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight.core import scalar as s
+from rushlight.core.declare import elementwise
+from rushlight.core.errors import check_dim, shape_text
+from rushlight.core.front import export, function
+from rushlight.core.op import INPLACE
+from rushlight.core.tensor import Tensor
+from rushlight.ops.arithmetic import Number
+
+F = "nn.functional"
+
+
+def run(declared: Any, inplace: bool, *operands: Any) -> Tensor:
+    """Call a declared elementwise op, or its twin that overwrites the first operand."""
+    return INPLACE[declared.op].apply(operands) if inplace else declared(*operands)
+
+
+def check_inexact(name: str, input: Tensor) -> None:
+    """Refuse tensors whose dtype has no fractions."""
+    if not input.dtype.is_inexact:
+        raise RuntimeError(f"{name}: not defined for {input.dtype.name}; convert the tensor to floating point")
+
+
+@elementwise(supports="real_number")
+def relu(input):
+    """Rectified linear unit of each element: `max(input, 0)`; NaN stays.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.relu(rushlight.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+    return s.maximum(input, 0)
+
+
+@elementwise(promote="float")
+def sigmoid(input):
+    """Logistic function of each element: `1 / (1 + exp(-input))`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.sigmoid(rushlight.tensor([0.0, 100.0]))
+        tensor([0.5000, 1.0000])
+    """
+    return s.sigmoid(input)
+
+
+@function(name="relu", namespace=F, method=False, out=False)
+def _relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Rectified linear unit of each element: `max(input, 0)`; `inplace` overwrites the input."""
+    return run(relu, inplace, input)
+
+
+@elementwise(name="hardtanh", method=False, public=False, supports="real_number")
+def hardtanh_op(input, min_val, max_val):
+    """Each element cut off at `min_val` and `max_val`, where its gradient is 0."""
+    return s.minimum(s.maximum(input, min_val), max_val)
+
+
+@function(namespace=F, method=False, out=False)
+def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False) -> Tensor:
+    """Each element cut off at `min_val` and `max_val`. Raises ValueError for `min_val > max_val`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nn.functional.hardtanh(rushlight.tensor([-3.0, 0.5]))
+        tensor([-1.0000,  0.5000])
+    """
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
+    if not input.dtype.is_inexact:
+        min_val, max_val = int(min_val), int(max_val)
+    return run(hardtanh_op, inplace, input, min_val, max_val)
+
+
+@function(namespace=F, method=False, out=False)
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Each element cut off at 0 and 6: `min(max(input, 0), 6)`."""
+    return run(hardtanh_op, inplace, input, 0, 6)
+
+
+@elementwise(name="elu", method=False, public=False, supports="float")
+def elu_op(input, alpha, scale, input_scale):
+    """`scale * input` above zero, `scale * alpha * (exp(input_scale * input) - 1)` below: elu, celu and selu."""
+    return s.select(input > 0, input * scale, s.expm1(input * input_scale) * (alpha * scale))
+
+
+@function(namespace=F, method=False, out=False)
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Exponential linear unit: `input` above zero, `alpha * (exp(input) - 1)` below.
+
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
+    """
+    check_inexact("elu", input)
+    return run(elu_op, inplace, input, alpha, 1.0, 1.0)
+
+
+def _celu(input: Tensor, alpha: float, inplace: bool) -> Tensor:
+    check_inexact("celu", input)
+    if alpha == 0:
+        raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
+    return run(elu_op, inplace, input, alpha, 1.0, 1.0 / alpha)
+
+
+@function(inplace=True, method=False)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Continuously differentiable elu: `max(0, input) + min(0, alpha * (exp(input / alpha) - 1))`.
+
+    Raises RuntimeError for `alpha = 0`. Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
+    """
+    return _celu(input, alpha, False)
+
+
+@function(name="celu", namespace=F, method=False, out=False)
+def _celu_functional(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Continuously differentiable elu, as `rushlight.celu`; `inplace` overwrites the input."""
+    return _celu(input, alpha, inplace)
+
+
+# The fixed point of mean 0 and variance 1 under random layers, as derived by Klambauer et al.
+_SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0)
+
+
+@function(method=False)
+def selu(input: Tensor) -> Tensor:
+    """Scaled elu, which keeps mean 0 and variance 1: `1.0507 * (max(0, input) + min(0, 1.6733 * (exp(input) - 1)))`.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    """
+    check_inexact("selu", input)
+    return elu_op(input, *_SELU)
+
+
+@function(name="selu", namespace=F, method=False, out=False)
+def _selu_functional(input: Tensor, inplace: bool = False) -> Tensor:
+    """Scaled elu, as `rushlight.selu`; `inplace` overwrites the input."""
+    check_inexact("selu", input)
+    return run(elu_op, inplace, input, *_SELU)
+
+
+@elementwise(name="leaky_relu", method=False, public=False, supports="float")
+def leaky_relu_op(input, negative_slope):
+    """`input` above zero, `negative_slope * input` below."""
+    return s.select(input > 0, input, input * negative_slope)
+
+
+@function(namespace=F, method=False, out=False)
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Leaky rectified linear unit: `input` above zero, `negative_slope * input` below."""
+    check_inexact("leaky_relu", input)
+    return run(leaky_relu_op, inplace, input, negative_slope)
+
+
+@function(out=False)
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Rectified linear unit with a learned slope: `input` above zero, `weight * input` below.
+
+    Shapes: `(N, C, *)` with `weight` `(C)` or `(1)`; a 0-dim or 1-dim input takes one weight. Raises RuntimeError when they do not fit.
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, got {weight.ndim} dimensions")
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported, got input {input.dtype.name} and weight {weight.dtype.name}")
+    if weight.numel() != 1:
+        if input.ndim == 0:
+            raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight")
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size: {weight.numel()} weights, {channels} "
+                               f"channels in the input of shape {shape_text(input.shape)}")
+    if weight.ndim and input.ndim != 1:
+        weight = weight.reshape((1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else ())
+    return leaky_relu_op(input, weight)
+
+
+@elementwise(method=False, public=False, supports="float", name="gelu")
+def gelu_op(input):
+    """Gaussian error linear unit: `input * Phi(input)`."""
+    return input * 0.5 * (1.0 + s.erf(input * math.sqrt(0.5)))
+
+
+@elementwise(method=False, public=False, supports="float", name="gelu_tanh")
+def gelu_tanh_op(input):
+    """Gaussian error linear unit with the distribution function approximated by tanh."""
+    inner = math.sqrt(2.0 / math.pi) * (input + 0.044715 * (input * input * input))
+    return input * 0.5 * (1.0 + s.tanh(inner))
+
+
+@function(namespace=F, method=False)
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit: `input * Phi(input)`, Phi the normal distribution function or its `"tanh"` approximation.
+
+    Raises RuntimeError for another `approximate`. Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nn.functional.gelu(rushlight.tensor([-1.0, 1.0]))
+        tensor([-0.1587,  0.8413])
+    """
+    check_inexact("gelu", input)
+    if approximate == "none":
+        return gelu_op(input)
+    if approximate != "tanh":
+        raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
+    return gelu_tanh_op(input)
+
+
+@elementwise(method=False, public=False, supports="inexact", name="silu")
+def silu_op(input):
+    """Sigmoid linear unit: `input * sigmoid(input)`."""
+    return input / (1.0 + s.exp(-input))
+
+
+@function(namespace=F, method=False, out=False)
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Sigmoid linear unit (swish): `input * sigmoid(input)`."""
+    return run(silu_op, inplace, input)
+
+
+@elementwise(method=False, public=False, supports="float", name="mish")
+def mish_op(input):
+    """`input * tanh(softplus(input))`."""
+    return input * s.tanh(s.maximum(input, 0) + s.log1p(s.exp(-s.abs(input))))
+
+
+@function(namespace=F, method=False, out=False)
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Mish: `input * tanh(log(1 + exp(input)))`. Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019."""
+    return run(mish_op, inplace, input)
+
+
+@elementwise(method=False, public=False, supports="float", name="softplus")
+def softplus_op(input, beta, threshold):
+    """`log(1 + exp(beta * input)) / beta`, and `input` itself where `beta * input > threshold`."""
+    scaled = input * beta
+    return s.select(scaled > threshold, input, s.log1p(s.exp(scaled)) / beta)
+
+
+@function(namespace=F, method=False)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """A smooth relu: `log(1 + exp(beta * input)) / beta`, and `input` itself where `beta * input > threshold`."""
+    check_inexact("softplus", input)
+    return softplus_op(input, beta, threshold)
+
+
+@elementwise(method=False, public=False, supports="float", name="logsigmoid")
+def logsigmoid_op(input):
+    """Logarithm of the logistic function: `-log(1 + exp(-input))`, without overflow."""
+    return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
+
+
+@function(namespace=F, method=False, out=False)
+def logsigmoid(input: Tensor) -> Tensor:
+    """Logarithm of the logistic function: `-log(1 + exp(-input))`, without overflow."""
+    return logsigmoid_op(input)
+
+
+@function(namespace=F, method=False, out=False)
+def softsign(input: Tensor) -> Tensor:
+    """`input / (1 + abs(input))`."""
+    return input / (input.abs() + 1)
+
+
+@function(namespace=F, method=False, out=False)
+def tanhshrink(input: Tensor) -> Tensor:
+    """What tanh takes away: `input - tanh(input)`."""
+    return input - input.tanh()
+
+
+@elementwise(method=False, public=False, supports="real_number", name="threshold")
+def threshold_op(input, threshold, value):
+    """`input` above the threshold, else `value`."""
+    return s.select(input <= threshold, value, input)
+
+
+def _threshold(input: Tensor, threshold: Number, value: Number, inplace: bool) -> Tensor:
+    if not input.dtype.is_inexact:
+        threshold, value = int(threshold), int(value)
+    return run(threshold_op, inplace, input, threshold, value)
+
+
+@function(inplace=True, method=False)
+def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
+    """Each element that is above `threshold`, else `value`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.threshold(rushlight.tensor([0.5, 2.0]), 1.0, 9.0)
+        tensor([9., 2.])
+    """
+    return _threshold(input, threshold, value, False)
+
+
+@function(name="threshold", namespace=F, method=False, out=False)
+def _threshold_functional(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """Each element that is above `threshold`, else `value`; `inplace` overwrites the input."""
+    return _threshold(input, threshold, value, inplace)
+
+
+@elementwise(method=False, public=False, supports="float", name="softshrink")
+def softshrink_op(input, lambd):
+    """Each element moved towards zero by `lambd`, to zero if it is nearer."""
+    return s.select(input > lambd, input - lambd, s.select(input < -lambd, input + lambd, input * 0))
+
+
+@function(namespace=F, method=False)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Each element moved towards zero by `lambd`, to zero if it is nearer. Raises RuntimeError for a negative `lambd`."""
+    check_inexact("softshrink", input)
+    if not lambd >= 0:
+        raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, got {lambd}")
+    return softshrink_op(input, lambd)
+
+
+@elementwise(method=False, public=False, supports="float", name="hardshrink")
+def hardshrink_op(input, lambd):
+    """Each element farther than `lambd` from zero, else 0."""
+    return s.select(s.abs(input) <= lambd, s.constant(0, input), input)
+
+
+@function()
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Each element that is farther than `lambd` from zero, else 0."""
+    check_inexact("hardshrink", input)
+    return hardshrink_op(input, lambd)
+
+
+@elementwise(method=False, public=False, supports="float", name="hardsigmoid")
+def hardsigmoid_op(input):
+    """`min(max(input + 3, 0), 6) / 6`."""
+    return s.minimum(s.maximum(input + 3, 0), 6) / 6
+
+
+@function(namespace=F, method=False, out=False)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """A sigmoid of three straight pieces: `min(max(input + 3, 0), 6) / 6`."""
+    return run(hardsigmoid_op, inplace, input)
+
+
+@elementwise(method=False, public=False, supports="float", name="hardswish")
+def hardswish_op(input):
+    """`input * min(max(input + 3, 0), 6) / 6`."""
+    return input * s.minimum(s.maximum(input + 3, 0), 6) / 6
+
+
+@function(namespace=F, method=False, out=False)
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """A swish of straight pieces: `input * min(max(input + 3, 0), 6) / 6`. Source: Howard et al., MobileNetV3, 2019."""
+    return run(hardswish_op, inplace, input)
+
+
+@function(namespace=F, method=False)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Gated linear unit: the first half along `dim` times the sigmoid of the second.
+
+    Shapes: size `2 n` along `dim` -> `n`. Raises RuntimeError when the size is odd or the input has no dimensions.
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, 2016.
+    """
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors; give it a dimension to halve")
+    d = check_dim("glu", dim, input.ndim)
+    size = input.shape[d]
+    if size % 2:
+        raise RuntimeError(f"glu: Halving dimension must be even, but dimension {d} is size {size}")
+    return input.narrow(d, 0, size // 2) * sigmoid(input.narrow(d, size // 2, size // 2))
+
+
+for _name, _declared in (("leaky_relu_", leaky_relu), ("elu_", elu), ("hardtanh_", hardtanh), ("selu_", _selu_functional),
+                         ("celu_", _celu_functional), ("relu_", _relu), ("threshold_", _threshold_functional)):
+    def _inplace(input: Tensor, *args: Any, _declared: Any = _declared, **kwargs: Any) -> Tensor:
+        return _declared(input, *args, inplace=True, **kwargs)
+
+    export(_name, _inplace, F)
+    if _name in ("selu_", "celu_", "threshold_"):
+        export(_name, _inplace)

@@ -1,0 +1,180 @@
+"""Largest and smallest: amax, amin, aminmax, argmax, argmin, and the three forms of max and min."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core import scalar as s
+from rushlight.core.declare import reduction
+from rushlight.core.errors import check_dim, check_dims, shape_text
+from rushlight.core.front import assign_out, export, extend_tensor, function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Op
+from rushlight.core.tensor import Tensor
+from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
+from rushlight.ops.selection import maximum, minimum
+from rushlight.return_types import named
+
+
+def check_not_empty(name: str, input: Meta, dim: tuple[int, ...]) -> None:
+    """Refuse to choose an element where there is none."""
+    for d in dim:
+        if input.shape[d] == 0:
+            if len(dim) == input.ndim and input.ndim > 1 or input.ndim == 1 and name.startswith("a"):
+                raise RuntimeError(f"{name}: Expected reduction dim to be specified for input.numel() == 0, the tensor of shape "
+                                   f"{shape_text(input.shape)} has no element to choose")
+            raise IndexError(f"{name}: Expected reduction dim {d} to have non-zero size, got a tensor of shape "
+                             f"{shape_text(input.shape)}")
+
+
+def _check_real(name: str, input: Meta) -> None:
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{name}: not defined for {input.dtype.name}, which has no order; take abs() or real first")
+
+
+def _infer_extreme(name: str) -> Callable:
+    def infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
+        _check_real(name, input)
+        check_not_empty(name, input, dim)
+        return meta(input.dtype, reduced_shape(input.shape, dim, keepdim), None, input.device)
+
+    return infer
+
+
+amax_op = reduction("amax", _infer_extreme("amax"), reduce=(None, s.maximum, None), doc="The largest element over dimensions.",
+                    numpy=lambda x, dim, keepdim: np.maximum.reduce(x, axis=dim, keepdims=keepdim), samples=reduced_samples,
+                    reference=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim))
+
+amin_op = reduction("amin", _infer_extreme("amin"), reduce=(None, s.minimum, None), doc="The smallest element over dimensions.",
+                    numpy=lambda x, dim, keepdim: np.minimum.reduce(x, axis=dim, keepdims=keepdim), samples=reduced_samples,
+                    reference=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim))
+
+
+@function()
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The largest element over `dim` (all dimensions by default); NaN if there is one.
+
+    Equal largest elements share the gradient. Raises IndexError or RuntimeError over nothing.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.amax(rushlight.tensor([[1, 5], [3, 2]]), 1)
+        tensor([5, 3])
+    """
+    return amax_op.apply((input,), (check_dims("amax", dim, input.ndim), bool(keepdim)))
+
+
+@function()
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The smallest element over `dim` (all dimensions by default); NaN if there is one.
+
+    Equal smallest elements share the gradient. Raises IndexError or RuntimeError over nothing.
+    """
+    return amin_op.apply((input,), (check_dims("amin", dim, input.ndim), bool(keepdim)))
+
+
+@function()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element, of all or along `dim`: a named tuple (min, max)."""
+    params = (check_dims("aminmax", dim, input.ndim), bool(keepdim))
+    return named("aminmax", (amin_op.apply((input,), params), amax_op.apply((input,), params)))
+
+
+# Positions
+
+
+def _infer_position(name: str) -> Callable:
+    def infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
+        _check_real(name, input)
+        check_not_empty(name, input, dim)
+        return meta(dtypes.int64, reduced_shape(input.shape, dim, keepdim), None, input.device)
+
+    return infer
+
+
+def _position(find: Callable) -> Callable:
+    def compute(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+        if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
+            array = array.astype(np.float32)
+        shape = reduced_shape(array.shape, dim, keepdim)
+        return find(array, axis=None if len(dim) != 1 else dim[0]).reshape(shape)
+
+    return compute
+
+
+argmax_op = reduction("argmax", _infer_position("argmax"), numpy=_position(np.argmax), samples=reduced_samples,
+                      doc="The position of the largest element along one dimension, or in the flattened tensor.",
+                      reference=lambda x, dim, keepdim: _position(np.argmax)(x, dim, keepdim))
+
+argmin_op = reduction("argmin", _infer_position("argmin"), numpy=_position(np.argmin), samples=reduced_samples,
+                      doc="The position of the smallest element along one dimension, or in the flattened tensor.",
+                      reference=lambda x, dim, keepdim: _position(np.argmin)(x, dim, keepdim))
+
+
+@function()
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position of the largest element along `dim`, or in the flattened tensor; of the first NaN if there is one.
+
+    Raises IndexError over nothing.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.argmax(rushlight.tensor([[1, 5], [3, 2]]), 1)
+        tensor([1, 0])
+    """
+    return argmax_op.apply((input,), (check_dims("argmax", dim, input.ndim), bool(keepdim)))
+
+
+@function()
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position of the smallest element along `dim`, or in the flattened tensor; of the first NaN if there is one."""
+    return argmin_op.apply((input,), (check_dims("argmin", dim, input.ndim), bool(keepdim)))
+
+
+def chosen(name: str, input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Any:
+    """The named tuple (values, indices) of elements chosen along `dim`; `indices` has size 1 there."""
+    values = input.gather(dim, indices)
+    if not keepdim and input.ndim:
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    return named(name, (values, indices))
+
+
+def _extreme_function(name: str, whole: Op, position: Op, pair: Callable, word: str) -> Callable:
+    def extreme(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if "axis" in kwargs:
+            kwargs["dim"] = kwargs.pop("axis")
+        if not args and not kwargs:
+            result = whole.apply((input,), (tuple(range(input.ndim)), False))
+        elif "other" in kwargs or (args and not isinstance(args[0], int)):
+            result = pair(input, *args, **kwargs)
+        else:
+            result = along(input, *args, **kwargs)
+        return result if out is None else assign_out(name, out, result)
+
+    def along(input: Tensor, dim: int, keepdim: bool = False) -> Any:
+        d = check_dim(name, dim, input.ndim)
+        return chosen(name, input, position.apply((input,), ((d,) if input.ndim else (), True)), d, keepdim)
+
+    extreme.__name__ = extreme.__qualname__ = name
+    extreme.__module__ = "rushlight"
+    extreme.__doc__ = f"""The {word} element.
+
+    `{name}(input)`: of all elements. `{name}(input, dim, keepdim=False)`: along `dim`, a named tuple (values, indices).
+    `{name}(input, other)`: the {word} one of each pair. NaN if there is one. Raises IndexError or RuntimeError over nothing.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.{name}(rushlight.tensor([[1, 5], [3, 2]]), 1).indices
+        tensor([{"1, 0" if name == "max" else "0, 1"}])
+    """
+    export(name, extreme)
+    extend_tensor(name, extreme)
+    return extreme
+
+
+max = _extreme_function("max", amax_op, argmax_op, maximum, "largest")
+min = _extreme_function("min", amin_op, argmin_op, minimum, "smallest")

@@ -1,0 +1,170 @@
+"""Choosing between elements: where, clamp, maximum, minimum, nan_to_num."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core import scalar as s
+from rushlight.core.declare import elementwise
+from rushlight.core.front import export, extend_tensor, function
+from rushlight.core.tensor import Tensor
+from rushlight.ops.arithmetic import Number
+
+
+@elementwise(numpy=np.where, name="where", promote="where", method=False, public=False)
+def where_op(condition, input, other):
+    """`input` where the condition holds, else `other`."""
+    return s.select(condition, input, other)
+
+
+@function(method=False)
+def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Any:
+    """`input` where the condition holds, else `other`; without them the indices where it holds, one tensor per dimension.
+
+    Shapes: all three broadcast. Raises RuntimeError for a condition that is neither bool nor uint8.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([-1.0, 2.0])
+        >>> rushlight.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if condition.dtype is not dtypes.bool and condition.dtype is not dtypes.uint8:
+        raise RuntimeError(f"where: expected condition to be a boolean tensor, got {condition.dtype.name}; compare it: condition != 0")
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        number = type(input) if type(input) is type(other) else type(input + other)
+        input = condition.new_full((), input, dtype=dtypes.number_dtype(number))
+    return where_op(condition, input, other)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
+    """This tensor where the condition holds, else `other`."""
+    return where(condition, self, other)
+
+
+extend_tensor("where", _where_method)
+
+
+@elementwise(numpy=np.maximum, supports="real")
+def maximum(input, other):
+    """The larger one of each pair; NaN if one is NaN.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.maximum(rushlight.tensor([1, 4]), rushlight.tensor([3, 2]))
+        tensor([3, 4])
+    """
+    return s.maximum(input, other)
+
+
+@elementwise(numpy=np.minimum, supports="real")
+def minimum(input, other):
+    """The smaller one of each pair; NaN if one is NaN."""
+    return s.minimum(input, other)
+
+
+@elementwise(numpy=np.fmax, supports="real", inplace=False)
+def fmax(input, other):
+    """The larger one of each pair; a NaN gives way to a number."""
+    return s.fmax(input, other)
+
+
+@elementwise(numpy=np.fmin, supports="real", inplace=False)
+def fmin(input, other):
+    """The smaller one of each pair; a NaN gives way to a number."""
+    return s.fmin(input, other)
+
+
+@elementwise(numpy=np.maximum, name="clamp_min", method=False, public=False, supports="real")
+def clamp_min_op(input, min):
+    """Each element, but at least `min`."""
+    return s.maximum(input, min)
+
+
+@elementwise(numpy=np.minimum, name="clamp_max", method=False, public=False, supports="real")
+def clamp_max_op(input, max):
+    """Each element, but at most `max`."""
+    return s.minimum(input, max)
+
+
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    return np.minimum(np.maximum(x, low), high)
+
+
+@elementwise(numpy=_clamp, name="clamp", method=False, public=False, supports="real")
+def clamp_op(input, min, max):
+    """Each element, but at least `min` and at most `max`."""
+    return s.minimum(s.maximum(input, min), max)
+
+
+@function(inplace=True, aliases=("clip",))
+def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """Each element, but at least `min` and at most `max`; `max` where `min > max`. NaN stays.
+
+    Shapes: tensor bounds broadcast with the input. Raises RuntimeError when both bounds are None.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.clamp(rushlight.tensor([-2.0, 0.5, 2.0]), -1, 1)
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if max is None:
+        if min is None:
+            raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
+        return clamp_min_op(input, min)
+    return clamp_max_op(input, max) if min is None else clamp_op(input, min, max)
+
+
+@function(inplace=True)
+def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
+    """Each element, but at least `min`."""
+    return clamp_min_op(input, min)
+
+
+@function(inplace=True)
+def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
+    """Each element, but at most `max`."""
+    return clamp_max_op(input, max)
+
+
+for _name in ("clamp_", "clip_", "clamp_min_", "clamp_max_"):
+    export(_name, getattr(Tensor, _name))
+
+
+@elementwise(method=False, public=False, name="nan_to_num", supports="inexact")
+def nan_to_num_op(input, nan, posinf, neginf):
+    """NaN and the infinities replaced."""
+    if s.is_complex(input):
+        parts = [_replaced(s.real(input), s.real(nan), s.real(posinf), s.real(neginf)),
+                 _replaced(s.imag(input), s.real(nan), s.real(posinf), s.real(neginf))]
+        return s.complex(*parts)
+    return _replaced(input, nan, posinf, neginf)
+
+
+def _replaced(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    bounded = s.select(x == float("inf"), posinf, s.select(x == float("-inf"), neginf, x))
+    return s.select(s.isnan(x), nan, bounded)
+
+
+@function(inplace=True)
+def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """NaN replaced by `nan` (0 by default), the infinities by `posinf` and `neginf` (the largest finite numbers by default).
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nan_to_num(rushlight.tensor([float("nan"), float("-inf"), 1.0]), neginf=-9.0)
+        tensor([ 0., -9.,  1.])
+    """
+    if not input.dtype.is_inexact:
+        return input.clone()
+    largest = dtypes.finfo(input.dtype).max
+    return nan_to_num_op(input, 0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),
+                         -largest if neginf is None else float(neginf))
+
+
+export("nan_to_num_", Tensor.nan_to_num_)
