@@ -1,0 +1,16 @@
+"""The layers, by family."""
+
+from __future__ import annotations
+
+from rushlight.nn.modules import activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, shape, sparse
+from rushlight.nn.modules.module import Module
+
+FAMILIES = (activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, shape, sparse)
+
+LAYERS = {"Module": Module}
+for _family in FAMILIES:
+    LAYERS.update({name: value for name, value in vars(_family).items()
+                   if isinstance(value, type) and issubclass(value, Module) and not name.startswith("_") and value.__module__ == _family.__name__})
+globals().update(LAYERS)
+
+__all__ = sorted(LAYERS)

@@ -1,0 +1,60 @@
+"""Limits on gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import rushlight
+from rushlight import Tensor
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p.grad for p in params if p.grad is not None]
+
+
+def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """The norm of all tensors as if they were one vector. RuntimeError for inf or nan when `error_if_nonfinite`."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return rushlight.tensor(0.0)
+    norms = rushlight.stack([rushlight.linalg.vector_norm(t, norm_type) for t in tensors])
+    total = rushlight.linalg.vector_norm(norms, norm_type)
+    if error_if_nonfinite and not bool(rushlight.isfinite(total)):
+        raise RuntimeError(f"the total norm of order {norm_type} for gradients is non-finite, so it cannot be clipped; "
+                           "pass error_if_nonfinite=False to scale by it anyway")
+    return total
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale all gradients in place by `min(1, max_norm / (total_norm + 1e-6))`."""
+    scale = rushlight.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    for g in _gradients(parameters):
+        g.mul_(scale.to(g.dtype))
+
+
+def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                    foreach: bool | None = None) -> Tensor:
+    """Scale all gradients in place so that their common norm is at most `max_norm`; returns the norm before.
+
+    Raises RuntimeError for a norm of inf or nan when `error_if_nonfinite`; nothing is changed then.
+
+    Example:
+        >>> import rushlight
+        >>> p = rushlight.nn.Parameter(rushlight.zeros(2)); p.grad = rushlight.tensor([3.0, 4.0])
+        >>> rushlight.nn.utils.clip_grad_norm_([p], 1.0)
+        tensor(5.)
+    """
+    with rushlight.no_grad():
+        params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        total = get_total_norm(_gradients(params), norm_type, error_if_nonfinite)
+        clip_grads_with_norm_(params, max_norm, total)
+        return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every element of all gradients in place to `[-clip_value, clip_value]`."""
+    with rushlight.no_grad():
+        for g in _gradients(parameters):
+            g.clamp_(-float(clip_value), float(clip_value))

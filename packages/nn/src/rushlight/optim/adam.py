@@ -1,0 +1,75 @@
+"""Adam and its relatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import rushlight
+from rushlight import Tensor
+from rushlight.optim.optimizer import Optimizer, as_float, check_options
+
+
+class Adam(Optimizer):
+    """Adaptive moment estimation (Kingma and Ba 2014).
+
+    `m = b1 * m + (1 - b1) * g`, `v = b2 * v + (1 - b2) * g ** 2`, `p -= lr * (m / (1 - b1 ** t)) / (sqrt(v / (1 - b2 ** t)) + eps)`. `amsgrad` uses the
+    largest `v` so far. Raises ValueError for options out of range.
+
+    Example:
+        >>> import rushlight
+        >>> p = rushlight.nn.Parameter(rushlight.ones(1))
+        >>> (2 * p).sum().backward()
+        >>> rushlight.optim.Adam([p], lr=0.1).step()
+        >>> round(p.item(), 4)
+        0.9
+    """
+
+    def __init__(self, params: Any, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:
+        check_options(type(self).__name__, lr=(lr, as_float(lr) >= 0), eps=(eps, eps >= 0), weight_decay=(weight_decay, weight_decay >= 0))
+        for i, beta in enumerate(betas):
+            if not 0 <= as_float(beta) < 1:
+                raise ValueError(f"{type(self).__name__}: invalid beta parameter at index {i}: {beta}")
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay})
+
+    def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        lr, eps, decay = as_float(group["lr"]), group["eps"], group["weight_decay"]
+        beta1, beta2 = map(as_float, group["betas"])
+        for p, g, state in zip(params, grads, states):
+            if not state:
+                state["step"] = rushlight.tensor(0.0)
+                state["exp_avg"], state["exp_avg_sq"] = rushlight.zeros_like(p), rushlight.zeros_like(p)
+                if group["amsgrad"]:
+                    state["max_exp_avg_sq"] = rushlight.zeros_like(p)
+            if group["maximize"]:
+                g = -g
+            if decay and group["decoupled_weight_decay"]:
+                p.mul_(1 - lr * decay)
+            elif decay:
+                g = g + decay * p
+            state["step"] += 1
+            step = state["step"].item()
+            first, second = state["exp_avg"], state["exp_avg_sq"]
+            first.lerp_(g, 1 - beta1)
+            second.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
+            if group["amsgrad"]:
+                largest = state["max_exp_avg_sq"]
+                largest.copy_(rushlight.maximum(largest, second))
+                second = largest
+            denominator = (second.sqrt() / math.sqrt(1 - beta2**step)).add_(eps)
+            p.addcdiv_(first, denominator, value=-lr / (1 - beta1**step))
+
+
+class AdamW(Adam):
+    """Adam with weight decay that shrinks the parameters directly: `p *= 1 - lr * weight_decay` (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, params: Any, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+                         differentiable=differentiable, fused=fused, decoupled_weight_decay=True)

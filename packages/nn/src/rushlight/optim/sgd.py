@@ -1,0 +1,49 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import Tensor
+from rushlight.optim.optimizer import Optimizer, as_float, check_options
+
+
+class SGD(Optimizer):
+    """`p -= lr * g`, with momentum, dampening, Nesterov's lookahead and weight decay (Sutskever et al. 2013).
+
+    Raises ValueError for negative options.
+
+    Example:
+        >>> import rushlight
+        >>> p = rushlight.nn.Parameter(rushlight.ones(1))
+        >>> (2 * p).sum().backward()
+        >>> rushlight.optim.SGD([p], lr=0.1).step()
+        >>> round(p.item(), 4)
+        0.8
+    """
+
+    def __init__(self, params: Any, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
+        check_options("SGD", lr=(lr, as_float(lr) >= 0), momentum=(momentum, momentum >= 0), weight_decay=(weight_decay, weight_decay >= 0))
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
+            "foreach": foreach, "differentiable": differentiable, "fused": fused})
+
+    def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        lr, momentum, decay = as_float(group["lr"]), group["momentum"], group["weight_decay"]
+        for p, g, state in zip(params, grads, states):
+            if group["maximize"]:
+                g = -g
+            if decay:
+                g = g + decay * p
+            if momentum:
+                buffer = state.get("momentum_buffer")
+                if buffer is None:
+                    buffer = state["momentum_buffer"] = g.detach().clone()
+                else:
+                    buffer.mul_(momentum).add_(g, alpha=1 - group["dampening"])
+                g = g + momentum * buffer if group["nesterov"] else buffer
+            p.add_(g, alpha=-lr)
