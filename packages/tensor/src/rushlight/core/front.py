@@ -85,14 +85,14 @@ def store(name: str, target: Tensor, result: Tensor) -> Tensor:
 
 
 def elementwise_front(op: Op, twin: Op, scalar: Callable, *, operator: str | None, method: bool, inplace: bool, public: bool,
-                      aliases: tuple[str, ...], namespace: str) -> Callable:
+                      aliases: tuple[str, ...], namespace: str, tensors: tuple[str, ...]) -> Callable:
     """Make the public forms of an elementwise op; returns the function."""
     if op.operands == ("input",):
         call = _unary(op)
     elif op.operands == ("input", "other"):
-        call = _binary(op)
+        call = _binary(op, tensors)
     else:
-        call = _any_arity(op)
+        call = _any_arity(op, tensors)
     _named(call, op.name, op.doc, scalar)
     call.op = op
     twin_call = _inplace(twin, op)
@@ -126,7 +126,20 @@ def _unary(op: Op) -> Callable:
     return call
 
 
-def _binary(op: Op) -> Callable:
+def check_tensors(op: Op, operands: tuple, tensors: tuple[str, ...]) -> None:
+    """Refuse numbers for the operands that must be tensors."""
+    for name, x in zip(op.operands, operands):
+        if name in tensors and not hasattr(x, "_meta"):
+            raise TypeError(f"{op.name}: {name} must be a Tensor, got {type(x).__name__}; use rushlight.tensor(...)")
+
+
+def _tensor_of_number(x: Any) -> Any:
+    from rushlight.ops.create import tensor  # creation is written in ops, which need this module
+
+    return tensor(x) if type(x) in (bool, int, float, complex) else x
+
+
+def _binary(op: Op, tensors: tuple[str, ...]) -> Callable:
     plans = op.plans
 
     def call(input, other, *, out=None):
@@ -134,13 +147,17 @@ def _binary(op: Op) -> Callable:
             plan = plans.get((getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other)))
             if plan is not None:
                 return plan(input, other)
+        if tensors:
+            check_tensors(op, (input, other), tensors)
+        elif not hasattr(input, "_meta") and not hasattr(other, "_meta"):
+            input = _tensor_of_number(input)
         result = op.apply((input, other))
         return result if out is None else assign_out(op.name, out, result)
 
     return call
 
 
-def _any_arity(op: Op) -> Callable:
+def _any_arity(op: Op, tensors: tuple[str, ...]) -> Callable:
     signature = None
 
     def call(*args, out=None, **kwargs):
@@ -154,6 +171,7 @@ def _any_arity(op: Op) -> Callable:
                 raise TypeError(f"{op.name}: {error}; its arguments are {', '.join(op.operands)}") from None
             bound.apply_defaults()
             args = bound.args
+        check_tensors(op, args, tensors)
         result = op.apply(args)
         return result if out is None else assign_out(op.name, out, result)
 
@@ -192,6 +210,12 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
         return op.apply((self, other))
 
     def reverse(self, other):
+        if not HANDLERS:
+            plan = plans.get((getattr(other, "_meta", None) or type(other), getattr(self, "_meta", None)))
+            if plan is not None:
+                return plan(other, self)
+        if not hasattr(self, "_meta"):
+            raise TypeError(f"__r{operator}__: expected a Tensor on the right, got {type(self).__name__}")
         if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
             return NotImplemented
         return op.apply((other, self))

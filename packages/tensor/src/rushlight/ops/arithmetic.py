@@ -15,19 +15,19 @@ from rushlight.core.tensor import Tensor
 Number = bool | int | float | complex
 
 
-@elementwise(numpy=np.add, operator="add", method=False, public=False)
+@elementwise(numpy=np.add, tensors=(), operator="add", method=False, public=False)
 def add(input, other):
     """Sum of two tensors, element by element: `input + other`."""
     return input + other
 
 
-@elementwise(numpy=np.subtract, operator="sub", method=False, public=False, supports="number")
+@elementwise(numpy=np.subtract, tensors=(), operator="sub", method=False, public=False, supports="number")
 def sub(input, other):
     """Difference of two tensors, element by element: `input - other`."""
     return input - other
 
 
-@elementwise(numpy=np.multiply, operator="mul", aliases=("multiply",))
+@elementwise(numpy=np.multiply, tensors=(), operator="mul", aliases=("multiply",))
 def mul(input, other):
     """Product of two tensors, element by element, with broadcasting: `input * other`.
 
@@ -41,7 +41,7 @@ def mul(input, other):
     return input * other
 
 
-@elementwise(numpy=np.true_divide, promote="float", operator="truediv", method=False)
+@elementwise(numpy=np.true_divide, tensors=(), promote="float", operator="truediv", method=False)
 def true_divide(input, other):
     """Quotient of two tensors, element by element; integers divide to floating point: `input / other`."""
     return input / other
@@ -58,7 +58,7 @@ def _floor_divide(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
 
-@elementwise(numpy=_floor_divide, operator="floordiv", supports="real_number")
+@elementwise(numpy=_floor_divide, tensors=(), operator="floordiv", supports="real_number")
 def floor_divide(input, other):
     """The largest integer not above the quotient: `floor(input / other)`, computed without rounding the quotient first.
 
@@ -77,7 +77,7 @@ def _truncate_divide(a: Any, b: Any) -> Any:
     return s.truncate_divide(a, b)
 
 
-@elementwise(numpy=_truncate_divide, method=False, public=False, supports="real_number")
+@elementwise(numpy=_truncate_divide, tensors=(), method=False, public=False, supports="real_number")
 def trunc_divide(input, other):
     """The quotient rounded towards zero: `trunc(input / other)`."""
     return s.truncate_divide(input, other)
@@ -88,7 +88,7 @@ def _remainder(a: Any, b: Any) -> Any:
     return np.remainder(a, b)
 
 
-@elementwise(numpy=_remainder, operator="mod", supports="real_number")
+@elementwise(numpy=_remainder, tensors=(), operator="mod", supports="real_number")
 def remainder(input, other):
     """What a floor division leaves, with the sign of the divisor: `input - other * floor(input / other)`.
 

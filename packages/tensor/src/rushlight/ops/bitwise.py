@@ -8,19 +8,19 @@ from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 
 
-@elementwise(numpy=np.logical_and, promote="bool")
+@elementwise(numpy=np.logical_and, tensors=("input", "other"), promote="bool")
 def logical_and(input, other):
     """Are both elements nonzero?"""
     return s.logical_and(input, other)
 
 
-@elementwise(numpy=np.logical_or, promote="bool")
+@elementwise(numpy=np.logical_or, tensors=("input", "other"), promote="bool")
 def logical_or(input, other):
     """Is one of both elements nonzero?"""
     return s.logical_or(input, other)
 
 
-@elementwise(numpy=np.logical_xor, promote="bool")
+@elementwise(numpy=np.logical_xor, tensors=("input", "other"), promote="bool")
 def logical_xor(input, other):
     """Is exactly one of both elements nonzero?"""
     return s.logical_xor(input, other)
@@ -74,7 +74,7 @@ def bitwise_right_shift(input, other):
     return s.right_shift(input, other)
 
 
-@elementwise(numpy=np.gcd, supports="integer")
+@elementwise(numpy=np.gcd, tensors=("input", "other"), supports="integer")
 def gcd(input, other):
     """Greatest common divisor of each pair, never negative.
 
@@ -86,7 +86,7 @@ def gcd(input, other):
     return s.gcd(input, other)
 
 
-@elementwise(numpy=np.lcm, supports="integer")
+@elementwise(numpy=np.lcm, tensors=("input", "other"), supports="integer")
 def lcm(input, other):
     """Least common multiple of each pair, never negative; 0 if one of them is 0."""
     divisor = s.gcd(input, other)

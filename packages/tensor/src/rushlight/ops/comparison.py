@@ -7,7 +7,7 @@ import numpy as np
 from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
-from rushlight.core.front import function
+from rushlight.core.front import check_tensors, function
 from rushlight.core.tensor import Tensor
 
 
@@ -107,6 +107,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         >>> rushlight.isclose(rushlight.tensor([1.0, 2.0]), rushlight.tensor([1.0, 2.1]))
         tensor([ True, False])
     """
+    check_tensors(eq.op, (input, other), ("input", "other"))
     if input.dtype is not other.dtype:
         raise RuntimeError(f"isclose: input has dtype {input.dtype.name} and other {other.dtype.name}; convert one with .to(dtype)")
     if rtol < 0 or atol < 0:

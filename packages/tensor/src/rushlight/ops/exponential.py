@@ -71,7 +71,7 @@ def log1p(input):
     return s.log1p(input)
 
 
-@elementwise(numpy=np.logaddexp, promote="float", supports="float")
+@elementwise(numpy=np.logaddexp, tensors=("input", "other"), promote="float", supports="float")
 def logaddexp(input, other):
     """Logarithm of a sum of exponentials: `log(exp(input) + exp(other))`, without overflow."""
     top = s.maximum(input, other)
@@ -80,7 +80,7 @@ def logaddexp(input, other):
     return top + s.log1p(s.exp(gap))
 
 
-@elementwise(numpy=np.logaddexp2, promote="float", supports="float")
+@elementwise(numpy=np.logaddexp2, tensors=("input", "other"), promote="float", supports="float")
 def logaddexp2(input, other):
     """Logarithm to base 2 of a sum of powers of two: `log2(2**input + 2**other)`, without overflow."""
     top = s.maximum(input, other)

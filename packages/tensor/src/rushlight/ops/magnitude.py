@@ -60,7 +60,7 @@ def copysign(input, other):
     return s.copysign(input, other)
 
 
-@elementwise(supports="real")
+@elementwise(tensors=("input", "values"), supports="real")
 def heaviside(input, values):
     """The step function: 0 below zero, 1 above, `values` at zero, NaN for NaN."""
     if s.is_bool(input):

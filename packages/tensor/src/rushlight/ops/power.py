@@ -56,7 +56,7 @@ def square(input: Tensor) -> Tensor:
 export("square_", Tensor.square_)
 
 
-@elementwise(numpy=np.hypot, supports="float")
+@elementwise(numpy=np.hypot, tensors=("input", "other"), supports="float")
 def hypot(input, other):
     """Length of the hypotenuse: `sqrt(input**2 + other**2)`, without overflow on the way."""
     return s.hypot(input, other)
@@ -73,7 +73,7 @@ def _pow(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-@elementwise(numpy=_pow, name="pow", method=False, public=False, supports="number")
+@elementwise(numpy=_pow, tensors=(), name="pow", method=False, public=False, supports="number")
 def pow_op(input, exponent):
     """Power, element by element: `input ** exponent`."""
     return input**exponent
@@ -105,15 +105,15 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
         >>> rushlight.pow(rushlight.tensor([1, 2, 3]), 2)
         tensor([1, 4, 9])
     """
-    kind = type(exponent)
-    if kind is int or kind is float:
-        if input._meta.dtype.category >= 2:
+    kind, m = type(exponent), getattr(input, "_meta", None)
+    if m is not None and (kind is int or kind is float):
+        if m.dtype.category >= 2:
             special = _BY_EXPONENT.get(exponent)
             if special is not None:
                 return special(input)
         else:
             _check_exponent("pow", input, exponent)
-            if input._meta.dtype is dtypes.bool and kind is int:
+            if m.dtype is dtypes.bool and kind is int:
                 input = input.to(dtypes.int64)
     return pow_op(input, exponent)
 

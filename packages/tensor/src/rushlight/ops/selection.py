@@ -50,7 +50,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Te
 extend_tensor("where", _where_method)
 
 
-@elementwise(numpy=np.maximum, supports="real")
+@elementwise(numpy=np.maximum, tensors=("input", "other"), supports="real")
 def maximum(input, other):
     """The larger one of each pair; NaN if one is NaN.
 
@@ -62,19 +62,19 @@ def maximum(input, other):
     return s.maximum(input, other)
 
 
-@elementwise(numpy=np.minimum, supports="real")
+@elementwise(numpy=np.minimum, tensors=("input", "other"), supports="real")
 def minimum(input, other):
     """The smaller one of each pair; NaN if one is NaN."""
     return s.minimum(input, other)
 
 
-@elementwise(numpy=np.fmax, supports="real", inplace=False)
+@elementwise(numpy=np.fmax, tensors=("input", "other"), supports="real", inplace=False)
 def fmax(input, other):
     """The larger one of each pair; a NaN gives way to a number."""
     return s.fmax(input, other)
 
 
-@elementwise(numpy=np.fmin, supports="real", inplace=False)
+@elementwise(numpy=np.fmin, tensors=("input", "other"), supports="real", inplace=False)
 def fmin(input, other):
     """The smaller one of each pair; a NaN gives way to a number."""
     return s.fmin(input, other)

@@ -88,7 +88,7 @@ def atanh(input):
     return s.atanh(input)
 
 
-@elementwise(numpy=np.arctan2, promote="float", supports="float", aliases=("arctan2",))
+@elementwise(numpy=np.arctan2, tensors=("input", "other"), promote="float", supports="float", aliases=("arctan2",))
 def atan2(input, other):
     """Angle of the point (other, input) in the plane, in [-pi, pi], the right quadrant included.
 
