@@ -244,18 +244,25 @@ def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
 
 
 def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
+    """Views remember in `_auto` how they were made, `(input, op, numbers, params, index of the result)`, so that autograd can follow a
+    write through one of them to the others. `detach` does not: what it gives must not keep the history of its input alive.
+    """
     numpy = op.numpy
-    if not isinstance(out, Meta):
-        def several(x: Tensor) -> tuple:
-            storage = x._storage or x.storage()
-            return tuple([wrap(array, m, storage) for array, m in zip(numpy(x._array, *params), out)])
+    remember = op.name != "detach"
 
-        return several
+    def made(x: Tensor, numbers: tuple, array: np.ndarray, m: Meta, index: int | None = None) -> Tensor:
+        view = wrap(array, m, x._storage or x.storage())
+        if remember:
+            view._auto = (x, op, numbers, params, index)
+        return view
+
+    if not isinstance(out, Meta):
+        return lambda x: tuple([made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))])
     if len(metas) > 1:
-        return lambda x, *numbers: wrap(numpy(x._array, *numbers, *params), out, x._storage or x.storage())
+        return lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
     if params:
-        return lambda x: wrap(numpy(x._array, *params), out, x._storage or x.storage())
-    return lambda x: wrap(numpy(x._array), out, x._storage or x.storage())
+        return lambda x: made(x, (), numpy(x._array, *params), out)
+    return lambda x: made(x, (), numpy(x._array), out)
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
