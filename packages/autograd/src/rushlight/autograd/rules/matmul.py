@@ -1,0 +1,55 @@
+"""Gradients of matrix products."""
+
+from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.ops.matmul import linear_op, linear_weight_op, matmul_op
+from rushlight.ops.reduction import sum_op
+
+
+def _transposed(x):
+    return x.permute(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+
+
+# 1-D operands are matrices with one row or column; what broadcasting repeated is summed by the tape.
+
+
+def _matmul_input(g, other, input_meta):
+    if other.ndim == 1:
+        return g.unsqueeze(-1) * conj(other)
+    if input_meta.ndim == 1:
+        return matmul_op.apply((conj(other), g.unsqueeze(-1))).squeeze(-1)
+    return matmul_op.apply((g, _transposed(conj(other))))
+
+
+def _matmul_other(g, input, other_meta):
+    if input.ndim == 1:
+        return (input.conj() if input.dtype.is_complex else input).unsqueeze(-1) * g.unsqueeze(-2) if other_meta.ndim > 1 else conj(input) * g
+    if other_meta.ndim == 1:
+        return matmul_op.apply((g.unsqueeze(-2), conj(input))).squeeze(-2)
+    if other_meta.ndim == 2 and input.ndim > 2:
+        return linear_weight_op.apply((g, conj(input)))
+    return matmul_op.apply((_transposed(conj(input)), g))
+
+
+vjp(matmul_op, input=_matmul_input, other=_matmul_other)
+
+
+def _linear_input(g, weight):
+    return g.unsqueeze(-1) * conj(weight) if weight.ndim == 1 else matmul_op.apply((g, conj(weight)))
+
+
+def _linear_weight(g, input, weight_meta):
+    if weight_meta.ndim == 1:
+        return g.unsqueeze(-1) * conj(input)
+    if input.ndim == 1:
+        return g.unsqueeze(-1) * conj(input)
+    return linear_weight_op.apply((conj(input), g))
+
+
+def _linear_bias(g, bias_meta):
+    if bias_meta.ndim == 1 and g.ndim > 1 and bias_meta.shape[0] == g._meta.shape[-1]:
+        return sum_op.apply((g,), (tuple(range(g.ndim - 1)), False, g.dtype))
+    return g
+
+
+vjp(linear_op, input=_linear_input, weight=_linear_weight, bias=_linear_bias)
+vjp(linear_weight_op, input=lambda g, grad: matmul_op.apply((conj(grad), g)), grad=lambda g, input: linear_op.apply((conj(input), g, None)))

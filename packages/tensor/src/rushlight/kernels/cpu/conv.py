@@ -1,0 +1,117 @@
+"""Convolution on numpy arrays: windows gathered into columns, then one matrix product per sample (BLAS).
+
+`x` is (N, C, *size), `w` is (F, C / groups, *kernel), the columns of a sample are (C * prod(kernel), prod(out)). The three functions are
+each other's gradients: `conv`, `conv_transpose` (gradient by `x`) and `conv_weight` (gradient by `w`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+# Columns are made for so many samples at a time that they stay in the cache between the gathering and the product.
+COLUMN_BYTES = 1 << 22
+
+
+def padded(x: np.ndarray, padding: tuple[int, ...]) -> np.ndarray:
+    """`x` with zeros around its spatial dimensions."""
+    if not any(padding):
+        return x
+    size = x.shape[2:]
+    result = np.zeros(x.shape[:2] + tuple([s + 2 * p for s, p in zip(size, padding)]), x.dtype)
+    result[_inside(size, padding)] = x
+    return result
+
+
+def _inside(size: tuple[int, ...], padding: tuple[int, ...]) -> tuple:
+    return (slice(None), slice(None), *[slice(p, p + s) for s, p in zip(size, padding)])
+
+
+def windows(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> np.ndarray:
+    """A view (N, C, *kernel, *out) of padded `x`: element k of the window at each output position."""
+    steps = x.strides[2:]
+    return as_strided(x, x.shape[:2] + kernel + out,
+                      x.strides[:2] + tuple([s * d for s, d in zip(steps, dilation)]) + tuple([s * t for s, t in zip(steps, stride)]))
+
+
+def _taps(kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]):
+    """For each kernel position: its index and the slice of the padded input that it meets."""
+    for tap in np.ndindex(*kernel):
+        yield (..., *tap), (..., *[slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride)])
+
+
+def conv(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+         dilation: tuple[int, ...], groups: int) -> np.ndarray:
+    """Cross-correlation of `x` with `w`: (N, F, *out)."""
+    n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
+    if prod(kernel) == 1 and groups == 1 and set(stride) == {1} and not any(padding) and x.flags.c_contiguous:
+        return np.matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out)
+    xp = padded(x, padding)
+    if channels == groups == filters:
+        return _depthwise(xp, w, out, stride, dilation)
+    result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
+    rows = w.reshape(1, groups, filters // groups, -1)
+    depth = rows.shape[-1]
+    for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
+        columns = windows(xp[lo:hi], kernel, out, stride, dilation).reshape(hi - lo, groups, depth, -1)
+        np.matmul(rows, columns, out=result[lo:hi])
+    return result.reshape(n, filters, *out)
+
+
+def _blocks(n: int, bytes_each: int):
+    step = max(1, COLUMN_BYTES // max(1, bytes_each))
+    for lo in range(0, n, step):
+        yield lo, min(n, lo + step)
+
+
+def _depthwise(xp: np.ndarray, w: np.ndarray, out: tuple, stride: tuple, dilation: tuple) -> np.ndarray:
+    result = np.zeros((*xp.shape[:2], *out), xp.dtype)
+    term = np.empty_like(result)
+    scale = w[:, 0].reshape(w.shape[0], *w.shape[2:], *(1,) * len(out))
+    for tap, part in _taps(w.shape[2:], out, stride, dilation):
+        np.multiply(xp[part], scale[(slice(None), *tap[1:])], out=term)
+        result += term
+    return result
+
+
+def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+                   dilation: tuple[int, ...], groups: int) -> np.ndarray:
+    """The transpose of `conv` as a map of its input: `x` (N, F, *in), `w` (F, C / groups, *kernel) -> (N, C, *out)."""
+    n, filters, size, kernel = x.shape[0], x.shape[1], x.shape[2:], w.shape[2:]
+    channels = w.shape[1] * groups
+    result = np.zeros((n, channels, *[o + 2 * p for o, p in zip(out, padding)]), x.dtype)
+    if channels == groups == filters:
+        scale = w[:, 0].reshape(filters, *kernel, *(1,) * len(out))
+        for tap, part in _taps(kernel, size, stride, dilation):
+            result[part] += x * scale[(slice(None), *tap[1:])]
+    else:
+        rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
+        for lo, hi in _blocks(n, channels * prod(kernel) * prod(size) * x.itemsize):
+            columns = np.matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1))
+            columns = columns.reshape(hi - lo, channels, *kernel, *size)
+            block = result[lo:hi]
+            for tap, part in _taps(kernel, size, stride, dilation):
+                block[part] += columns[(slice(None), slice(None), *tap[1:])]
+    return result[_inside(out, padding)] if any(padding) else result
+
+
+def conv_weight(x: np.ndarray, grad: np.ndarray, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+                dilation: tuple[int, ...], groups: int) -> np.ndarray:
+    """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups, *kernel)."""
+    n, channels, filters, out = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
+    xp = padded(x, padding)
+    if channels == groups == filters:
+        result = np.empty((filters, 1, *kernel), x.dtype)
+        for tap, part in _taps(kernel, out, stride, dilation):
+            result[(slice(None), 0, *tap[1:])] = np.einsum("ncl,ncl->c", xp[part].reshape(n, channels, -1), grad.reshape(n, channels, -1))
+        return result
+    result = np.zeros((groups, filters // groups, channels // groups * prod(kernel)), x.dtype)
+    for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
+        # One product over all samples of the block: (F, block * out) with (C * kernel, block * out).
+        columns = windows(xp[lo:hi], kernel, out, stride, dilation)
+        columns = np.moveaxis(columns, 0, 1 + len(kernel)).reshape(groups, result.shape[2], -1)
+        block = grad[lo:hi].swapaxes(0, 1).reshape(groups, filters // groups, -1)
+        result += np.matmul(block, columns.swapaxes(1, 2))
+    return result.reshape(filters, channels // groups, *kernel)

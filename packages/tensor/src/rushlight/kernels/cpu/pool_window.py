@@ -1,0 +1,80 @@
+"""Pooling on numpy arrays (N, C, *size): one pass over the input per kernel position, whole planes at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+                dilation: tuple[int, ...]) -> tuple[tuple, tuple] | None:
+    """Where one kernel position reads the input, and which outputs it reaches (those whose element lies inside)."""
+    reads, reached = [], []
+    for t, o, n, s, p, d in zip(tap, out, size, stride, padding, dilation):
+        shift = t * d - p
+        first = max(0, -(shift // s))  # smallest i with i * s + shift >= 0
+        last = min(o - 1, (n - 1 - shift) // s)
+        if last < first:
+            return None
+        begin = first * s + shift
+        reads.append(slice(begin, begin + (last - first) * s + 1, s))
+        reached.append(slice(first, last + 1))
+    return (..., *reads), (..., *reached)
+
+
+def max_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+             dilation: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals wins."""
+    size = x.shape[2:]
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    values = np.full((*x.shape[:2], *out), lowest, x.dtype)
+    indices = np.full(values.shape, -1, np.int64)
+    position = np.arange(int(np.prod(size)), dtype=np.int64).reshape(size)
+    for tap in np.ndindex(*kernel):
+        slices = _tap_slices(tap, out, size, stride, padding, dilation)
+        if slices is None:
+            continue
+        reads, reached = slices
+        candidate, best, where = x[reads], values[reached], indices[reached]
+        better = candidate > best
+        better |= where < 0
+        if x.dtype.kind == "f":
+            better |= np.isnan(candidate)
+        np.copyto(best, candidate, where=better)
+        np.copyto(where, position[reads], where=better)
+    return values, indices
+
+
+def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """Planes of `size` in which values are added at flat positions."""
+    planes, area = values.shape[0] * values.shape[1], int(np.prod(size))
+    flat = (indices.reshape(planes, -1) + np.arange(planes)[:, None] * area).ravel()
+    if values.dtype.kind == "f":
+        total = np.bincount(flat, values.ravel(), planes * area).astype(values.dtype)
+    else:
+        total = np.zeros(planes * area, values.dtype)
+        np.add.at(total, flat, values.ravel())
+    return total.reshape(*values.shape[:2], *size)
+
+
+def avg_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+             divisor: np.ndarray) -> np.ndarray:
+    """Sum of each window over the divisor."""
+    result = np.zeros((*x.shape[:2], *out), x.dtype)
+    for tap in np.ndindex(*kernel):
+        slices = _tap_slices(tap, out, x.shape[2:], stride, padding, (1,) * len(out))
+        if slices is not None:
+            result[slices[1]] += x[slices[0]]
+    result /= divisor
+    return result
+
+
+def avg_pool_transpose(grad: np.ndarray, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+                       padding: tuple[int, ...], divisor: np.ndarray) -> np.ndarray:
+    """Each output's share spread over its window: the transpose of `avg_pool`."""
+    share = grad / divisor
+    result = np.zeros((*grad.shape[:2], *size), share.dtype)
+    for tap in np.ndindex(*kernel):
+        slices = _tap_slices(tap, grad.shape[2:], size, stride, padding, (1,) * len(size))
+        if slices is not None:
+            result[slices[0]] += share[slices[1]]
+    return result

@@ -1,0 +1,317 @@
+"""Products of matrices and vectors: matmul and its special cases, linear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import checks
+from rushlight.core.declare import broadcast_shapes_of, structured
+from rushlight.core.dtypes import bool as bool_dtype
+from rushlight.core.errors import shape_text
+from rushlight.core.front import OPERAND_TYPES, extend_tensor, function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.tensor import Tensor
+
+Number = bool | int | float | complex
+
+_A = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+_B = np.linspace(-2, 1, 12, dtype=np.float32).reshape(3, 4)
+_BATCH = np.linspace(-1, 2, 12, dtype=np.float32).reshape(2, 2, 3)
+
+
+# matmul
+
+
+def _infer_matmul(input: Meta, other: Meta) -> Meta:
+    if not input.ndim or not other.ndim:
+        raise RuntimeError(f"matmul: both arguments need at least one dimension, got {input.ndim}D and {other.ndim}D; "
+                           "use * for scaling")
+    dtype = checks.same_dtype("matmul", input=input, other=other)
+    if dtype is bool_dtype:
+        raise RuntimeError("matmul: not defined for bool; convert the tensors with .to(dtype)")
+    inner = other.shape[-2] if other.ndim > 1 else other.shape[0]
+    if input.shape[-1] != inner:
+        raise RuntimeError(f"matmul: mat1 and mat2 shapes cannot be multiplied ({shape_text(input.shape)} and "
+                           f"{shape_text(other.shape)}): size {input.shape[-1]} meets {inner}")
+    batch = ()
+    if input.ndim > 2 or other.ndim > 2:
+        batch = broadcast_shapes_of("matmul", [meta(dtype, input.shape[:-2]), meta(dtype, other.shape[:-2])])
+    shape = batch + input.shape[-2:-1] + (other.shape[-1:] if other.ndim > 1 else ())
+    return meta(dtype, shape, None, input.device)
+
+
+matmul_op = structured(
+    "matmul", _infer_matmul, doc="Matrix product over the last two dimensions, broadcasting the others; 1-D operands are vectors.",
+    samples=lambda: [Sample((_A, _B)), Sample((_BATCH, _B)), Sample((_A, _B[:, 0])), Sample((_A[0], _B)), Sample((_A[0], _A[1])),
+                     Sample((_BATCH, _B.reshape(1, 3, 4))), Sample((_A[:, :0], _B[:0]))],
+    reference=np.matmul,
+    errors=lambda: [ErrorSample((_A, _A), (), RuntimeError, "cannot be multiplied"),
+                    ErrorSample((_A, np.float32(1).reshape(())), (), RuntimeError, "at least one dimension")])
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.matmul` by the fastest route: one GEMM instead of one per batch entry where the memory allows it."""
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    return np.matmul(_for_blas(a), _for_blas(b))
+
+
+def _for_blas(a: np.ndarray) -> np.ndarray:
+    """The array, copied if BLAS could not read its matrices in place (numpy would fall to a slow loop)."""
+    if a.ndim < 2 or a.dtype.kind not in "fc":
+        return a
+    row, column = a.strides[-2:]
+    size = a.itemsize
+    if (column == size and row >= size * a.shape[-1]) or (row == size and column >= size * a.shape[-2]):
+        return a
+    return np.ascontiguousarray(a)
+
+
+@kernel(matmul_op, "cpu")
+def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return product(checks.widened(a), checks.widened(b))
+
+
+# linear
+
+
+def _infer_linear(input: Meta, weight: Meta, bias: Meta | None) -> Meta:
+    if weight.ndim not in (1, 2):
+        raise RuntimeError(f"linear: weight must have shape (out_features, in_features), got {shape_text(weight.shape)}")
+    if not input.ndim or input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(f"linear: input and weight shapes cannot be multiplied ({shape_text(input.shape)} and "
+                           f"{shape_text(weight.shape)}): the last sizes must be equal")
+    dtype = checks.same_dtype("linear", input=input, weight=weight, bias=bias)
+    if dtype is bool_dtype:
+        raise RuntimeError("linear: not defined for bool; convert the tensors with .to(dtype)")
+    shape = input.shape[:-1] + weight.shape[:-1]
+    if bias is not None and broadcast_shapes_of("linear", [meta(dtype, shape), bias]) != shape:
+        raise RuntimeError(f"linear: bias of shape {shape_text(bias.shape)} does not fit the result of shape {shape_text(shape)}")
+    return meta(dtype, shape, None, input.device)
+
+
+linear_op = structured(
+    "linear", _infer_linear, doc="`input @ weight.T + bias`.",
+    samples=lambda: [Sample((_A, _B.T.copy(), _B[0])), Sample((_BATCH, _B.T.copy(), None)), Sample((_A[0], _B.T.copy(), None))],
+    reference=lambda x, w, b: x @ w.T + (0 if b is None else b))
+
+
+@kernel(linear_op, "cpu")
+def _linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    result = product(checks.widened(x), checks.widened(weight).T)
+    if bias is None:
+        return result
+    if not result.ndim:
+        return result + bias
+    result += checks.widened(bias)
+    return result
+
+
+def _infer_linear_weight(input: Meta, grad: Meta) -> Meta:
+    return meta(input.dtype, (grad.shape[-1], input.shape[-1]), None, input.device)
+
+
+linear_weight_op = structured(
+    "linear_weight_grad", _infer_linear_weight, doc="Gradient of `linear` for a 2-D weight: `grad.T @ input` over all leading dimensions.",
+    samples=lambda: [Sample((_A, _A)), Sample((_BATCH, _BATCH[..., :2]))],
+    reference=lambda x, g: g.reshape(-1, g.shape[-1]).T @ x.reshape(-1, x.shape[-1]))
+
+
+@kernel(linear_weight_op, "cpu")
+def _linear_weight(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+    x, grad = checks.widened(x), checks.widened(grad)
+    if x.ndim != 2:
+        x, grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
+    return np.matmul(_for_blas(grad).T, _for_blas(x))
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Affine map of the last dimension: `input @ weight.T + bias`.
+
+    Shapes: `(*, in_features)`, `(out_features, in_features)`, `(out_features,)` -> `(*, out_features)`. Raises RuntimeError when shapes
+    or dtypes do not fit.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nn.functional.linear(rushlight.ones(2), rushlight.ones(3, 2))
+        tensor([2., 2., 2.])
+    """
+    return linear_op.apply((input, weight, bias))
+
+
+# Functions
+
+
+@function(method=False)
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Matrix product over the last two dimensions; leading dimensions broadcast, 1-D tensors are vectors.
+
+    Shapes: `(*, n, k)`, `(*, k, m)` -> `(*, n, m)`. Raises RuntimeError when sizes or dtypes do not fit.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.matmul(rushlight.ones(2, 3), rushlight.ones(3))
+        tensor([3., 3.])
+    """
+    result = matmul_op.apply((input, other))
+    return result if out is None else _assign("matmul", out, result)
+
+
+def _assign(name: str, out: Tensor, result: Tensor) -> Tensor:
+    from rushlight.core.front import assign_out
+
+    return assign_out(name, out, result)
+
+
+def _matmul_operator(self: Tensor, other: Any) -> Tensor:
+    """Matrix product: `self @ other`."""
+    if not isinstance(other, Tensor) and not hasattr(other, "_meta"):
+        return NotImplemented
+    return matmul_op.apply((self, other))
+
+
+def _matmul_reflected(self: Tensor, other: Any) -> Tensor:
+    """Matrix product: `other @ self`."""
+    if not isinstance(other, OPERAND_TYPES):
+        return NotImplemented
+    return matmul_op.apply((other, self))
+
+
+extend_tensor("matmul", matmul)
+extend_tensor("__matmul__", _matmul_operator)
+extend_tensor("__rmatmul__", _matmul_reflected)
+
+
+def _need(name: str, tensors: dict[str, tuple[Any, int]]) -> None:
+    for argument, (tensor, ndim) in tensors.items():
+        if tensor.ndim != ndim:
+            raise RuntimeError(f"{name}: {argument} must be a {ndim}D tensor, got {tensor.ndim}D of shape {shape_text(tensor.shape)}")
+
+
+@function()
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices: `(n, k)`, `(k, m)` -> `(n, m)`. Raises RuntimeError for other shapes."""
+    _need("mm", {"input": (input, 2), "mat2": (mat2, 2)})
+    return matmul_op.apply((input, mat2))
+
+
+@function()
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of matrices in pairs: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for other shapes."""
+    _need("bmm", {"input": (input, 3), "mat2": (mat2, 3)})
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"bmm: expected equal batch sizes, got {shape_text(input.shape)} and {shape_text(mat2.shape)}")
+    return matmul_op.apply((input, mat2))
+
+
+@function()
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector: `(n, k)`, `(k,)` -> `(n,)`. Raises RuntimeError for other shapes."""
+    _need("mv", {"input": (input, 2), "vec": (vec, 1)})
+    return matmul_op.apply((input, vec))
+
+
+@function()
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Sum of the products of two vectors: `(n,)`, `(n,)` -> `()`. Raises RuntimeError for other shapes."""
+    _need("dot", {"input": (input, 1), "tensor": (tensor, 1)})
+    return matmul_op.apply((input, tensor))
+
+
+@function()
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """`dot` with the first vector conjugated: `(n,)`, `(n,)` -> `()`. Raises RuntimeError for other shapes."""
+    _need("vdot", {"input": (input, 1), "other": (other, 1)})
+    return matmul_op.apply((input.conj(), other))
+
+
+@function(aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors: `(n,)`, `(m,)` -> `(n, m)`. Raises RuntimeError for other shapes."""
+    _need("outer", {"input": (input, 1), "vec2": (vec2, 1)})
+    return input.unsqueeze(1) * vec2
+
+
+@function()
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sum of products over the last dimensions: `(*a, k)`, `(*b, k)` -> `(*a, *b)`; a 0-dim tensor scales.
+
+    Raises RuntimeError when the last sizes differ.
+    """
+    if not input.ndim or not other.ndim:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(f"inner: the last dimensions must match, got shapes {shape_text(input.shape)} and {shape_text(other.shape)}")
+    if other.ndim == 1:
+        return matmul_op.apply((input, other))
+    flat = matmul_op.apply((input, other.reshape(-1, other.shape[-1]).T))
+    return flat.reshape(input.shape[:-1] + other.shape[:-1])
+
+
+# Products added to something
+
+
+def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """`beta * input + alpha * product`; with beta 0 even NaN in input does not count."""
+    _scale_fits(name, "alpha", alpha, product)
+    _scale_fits(name, "beta", beta, product)
+    if input.dtype is not product.dtype:
+        raise RuntimeError(f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}")
+    if broadcast_shapes_of(name, [input._meta, product._meta]) != product.shape:
+        raise RuntimeError(f"{name}: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}")
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return product + (input if beta == 1 else input * beta)
+
+
+def _scale_fits(name: str, argument: str, scale: Number, product: Tensor) -> None:
+    if isinstance(scale, (float, complex)) and not product.dtype.is_inexact:
+        raise RuntimeError(f"{name}: {argument} must be an integer for integer tensors, got {scale!r}")
+
+
+@function(inplace=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * mat1 @ mat2`: `(n, k)`, `(k, m)` -> `(n, m)`; input broadcasts. Raises RuntimeError for other shapes."""
+    return _plus("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+@function(inplace=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other shapes."""
+    return _plus("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@function(inplace=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`: `(n,)`, `(m,)` -> `(n, m)`. Raises RuntimeError for other shapes."""
+    product = outer(vec1, vec2)
+    if beta == 0 and alpha == 1:
+        return product
+    return _addr_sum(input, product, beta, alpha)
+
+
+def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    if broadcast_shapes_of("addr", [input._meta, product._meta]) != product.shape:
+        raise RuntimeError(f"addr: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}")
+    scaled = product if alpha == 1 and alpha is not True else product * alpha
+    if beta == 0:
+        return scaled
+    return scaled + (input if beta == 1 and beta is not True else input * beta)
+
+
+@function(inplace=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2)`: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for other shapes."""
+    return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@function(inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError for other shapes."""
+    return _plus("addbmm", input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)

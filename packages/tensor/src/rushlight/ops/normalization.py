@@ -1,0 +1,165 @@
+"""Normalization: layer_norm, batch_norm, group_norm, instance_norm, rms_norm, local_response_norm, normalize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from rushlight.core import checks, dtypes
+from rushlight.core.declare import structured
+from rushlight.core.errors import shape_text
+from rushlight.core.front import function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.tensor import Tensor
+
+_X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
+_W, _B = np.array([1, 2, -1, 0.5], np.float32), np.array([0, 1, 2, -1], np.float32)
+
+
+def _wide(dtype: dtypes.dtype) -> dtypes.dtype:
+    return dtypes.float32 if dtype in dtypes.HALF else dtype
+
+
+# layer_norm: the mean and the reciprocal standard deviation of each row are kept for the gradient
+
+
+def _infer_layer_norm(input: Meta, weight: Meta | None, bias: Meta | None, eps: Meta, *, dims: int) -> tuple[Meta, Meta, Meta]:
+    checks.floating("layer_norm", "input", input)
+    shape = input.shape[input.ndim - dims:]
+    checks.shape("layer_norm", "weight", weight, shape)
+    checks.shape("layer_norm", "bias", bias, shape)
+    rows = meta(_wide(input.dtype), input.shape[:input.ndim - dims] + (1,) * dims, None, input.device)
+    return meta(input.dtype, input.shape, None, input.device), rows, rows
+
+
+def _layer_norm_parts(input, weight, bias, eps, dims: int):
+    """layer_norm and its statistics in simpler ops."""
+    dim = tuple(range(-dims, 0))
+    x = input.to(_wide(input.dtype))
+    mean = x.mean(dim, keepdim=True)
+    centred = x - mean
+    rstd = ((centred * centred).mean(dim, keepdim=True) + eps).rsqrt()
+    result = centred * rstd
+    if weight is not None:
+        result = result * weight
+    if bias is not None:
+        result = result + bias
+    return result.to(input.dtype), mean, rstd
+
+
+def _reference_layer_norm(x, weight, bias, eps, dims):
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    mean, var = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    result = (x - mean) / np.sqrt(var + eps) * (1 if weight is None else weight) + (0 if bias is None else bias)
+    return result, mean, 1 / np.sqrt(var + eps)
+
+
+layer_norm_op = structured(
+    "layer_norm", _infer_layer_norm, doc="Rows over the last `dims` dimensions normalized to mean 0 and variance 1, then scaled and shifted.",
+    samples=lambda: [Sample((_X, _W, _B, 1e-5), (1,)), Sample((_X, None, None, 1e-3), (2,))],
+    errors=lambda: [ErrorSample((_X, _W[:2], None, 1e-5), (1,), RuntimeError, "weight must have shape")],
+    reference=_reference_layer_norm, decomposition=_layer_norm_parts)
+
+
+@kernel(layer_norm_op, "cpu")
+def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int):
+    x = checks.widened(x)
+    lead = x.ndim - dims
+    size = prod(x.shape[lead:])
+    rows = x.reshape(-1, size)
+    mean = rows.mean(axis=1, keepdims=True)
+    result = rows - mean
+    variance = np.einsum("ij,ij->i", result, result)[:, None] / x.dtype.type(max(size, 1))
+    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    result *= rstd
+    if weight is not None:
+        result *= checks.widened(weight).reshape(-1)
+    if bias is not None:
+        result += checks.widened(bias).reshape(-1)
+    shape = x.shape[:lead] + (1,) * dims
+    return result.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
+
+
+def _infer_layer_norm_backward(grad: Meta, input: Meta, weight: Meta | None, mean: Meta, rstd: Meta, eps: Meta, *,
+                               dims: int) -> tuple[Meta, Meta, Meta]:
+    row = meta(input.dtype, input.shape[input.ndim - dims:], None, input.device)
+    return meta(input.dtype, input.shape, None, input.device), row, row
+
+
+def _layer_norm_backward_parts(grad, input, weight, mean, rstd, eps, dims: int):
+    """The gradients of layer_norm in simpler ops; the statistics are functions of the input, so they are made anew."""
+    dim = tuple(range(-dims, 0))
+    lead = tuple(range(input.ndim - dims))
+    normal, _, rstd = _layer_norm_parts(input.to(mean.dtype), None, None, eps, dims)
+    grad = grad.to(mean.dtype)
+    scaled = grad if weight is None else grad * weight
+    centred = scaled - scaled.mean(dim, keepdim=True) - normal * (scaled * normal).mean(dim, keepdim=True)
+    by_weight, by_bias = grad * normal, grad
+    if lead:
+        by_weight, by_bias = by_weight.sum(lead), by_bias.sum(lead)
+    return (centred * rstd).to(input.dtype), by_weight.to(input.dtype), by_bias.to(input.dtype)
+
+
+layer_norm_backward_op = structured(
+    "layer_norm_backward", _infer_layer_norm_backward, doc="Gradients of `layer_norm` by input, weight and bias.",
+    samples=lambda: [Sample((_X, _X, _W, _X.mean(2, keepdims=True), 1 / _X.std(2, keepdims=True), 0.0), (1,))],
+    decomposition=_layer_norm_backward_parts)
+
+
+@kernel(layer_norm_backward_op, "cpu")
+def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
+    shape = x.shape[x.ndim - dims:]
+    size = prod(shape)
+    grad, x = checks.widened(grad).reshape(-1, size), checks.widened(x)
+    normal = x.reshape(-1, size) - mean.reshape(-1, 1)
+    normal *= rstd.reshape(-1, 1)
+    by_weight = np.einsum("ij,ij->j", grad, normal).reshape(shape)
+    by_bias = grad.sum(axis=0).reshape(shape)
+    by_input = grad * checks.widened(weight).reshape(-1) if weight is not None else grad.copy()
+    along = np.einsum("ij,ij->i", by_input, normal)[:, None] / x.dtype.type(max(size, 1))
+    normal *= along
+    normal += by_input.mean(axis=1, keepdims=True)
+    by_input -= normal
+    by_input *= rstd.reshape(-1, 1)
+    return by_input.reshape(x.shape), by_weight, by_bias
+
+
+def _normalized_shape(name: str, input: Tensor, normalized_shape: Sequence[int] | int) -> int:
+    """How many trailing dimensions are normalized; RuntimeError unless they have that shape."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(f"{name}: expected normalized_shape to be at least 1-dimensional, got []")
+    if input._meta.shape[-len(shape):] != shape or input._meta.ndim < len(shape):
+        raise RuntimeError(f"{name}: given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got "
+                           f"{shape_text(input.shape)}")
+    return len(shape)
+
+
+@function(name="layer_norm", method=False, out=False)
+def _layer_norm_root(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+                     eps: float = 1e-5, cudnn_enable: bool = True) -> Tensor:
+    """`(input - mean) / sqrt(variance + eps) * weight + bias` over the trailing dimensions `normalized_shape`.
+
+    Raises RuntimeError when the shapes do not end so, or for integer input.
+    """
+    dims = _normalized_shape("layer_norm", input, normalized_shape)
+    return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
+    """`(input - mean) / sqrt(variance + eps) * weight + bias` over the trailing dimensions `normalized_shape`.
+
+    Shapes: `(*, *normalized_shape)` -> the same. Raises RuntimeError when the shapes do not end so, or for integer input.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nn.functional.layer_norm(rushlight.tensor([1.0, 3.0]), (2,))
+        tensor([-1.0000,  1.0000])
+    """
+    dims = _normalized_shape("layer_norm", input, normalized_shape)
+    return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
