@@ -1,0 +1,169 @@
+"""`compile` and the functions around it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler import _config
+from rushlight.compiler._compiled import Compiled, wrapper
+from rushlight.compiler._module import optimized_module
+from rushlight.compiler.capture import allow
+
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable = "inductor",
+            mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
+    """A function, module or bound method that gives the same results from fused native code.
+
+    The first call (and the first with other shapes, types or Python values that matter) captures the operations; what cannot be
+    captured runs eagerly. `fullgraph=True` makes that an error. Works as a decorator with and without arguments. `backend` is a
+    name of `rushlight.compiler.list_backends()` or a function `(graph, example_metas, options) -> callable(list) -> list`.
+
+    Raises RuntimeError for unknown modes or backends, or both `mode` and `options`.
+
+    Example:
+        >>> import rushlight
+        >>> @rushlight.compile
+        ... def f(x):
+        ...     return x.exp() + 1
+        >>> f(rushlight.zeros(2))
+        tensor([2., 2.])
+    """
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
+                                 disable=disable)
+    if mode is not None and options is not None:
+        raise RuntimeError("compile: either mode or options can be given, not both")
+    if mode not in MODES:
+        raise RuntimeError(f"compile: unrecognized mode {mode!r}; expected one of {', '.join(map(str, MODES[1:]))}")
+    if disable:
+        return model
+    if not callable(model):
+        raise TypeError(f"compile: expected a function or module, got {type(model).__name__}")
+    call = _lazy_backend(backend)
+    settings = {**(options or {}), "mode": mode, "dynamic": dynamic}
+    module_base = None if inspect.isclass(model) else allow.module_type(model)
+    if module_base is not None:
+        return optimized_module(model, module_base, lambda fn: wrapper(_new(fn, call, settings, fullgraph)))
+    return wrapper(_new(getattr(model, "_rushlight_original", model), call, settings, fullgraph))
+
+
+def _new(fn: Callable, backend: Callable, options: dict, fullgraph: bool) -> Compiled:
+    state = Compiled(fn, backend, options, fullgraph)
+    _all.add(state)
+    return state
+
+
+def _lazy_backend(backend: str | Callable) -> Callable:
+    if callable(backend):
+        return backend
+    if not isinstance(backend, str):
+        raise TypeError(f"compile: backend must be a name or a function, got {type(backend).__name__}")
+    from rushlight.compiler.backends import registry  # backends load code generators
+
+    return registry.lookup(backend)
+
+
+def disable(fn: Callable | None = None, recursive: bool = True) -> Any:
+    """A function that is never captured: compiled callers run eagerly around it, and compiled functions inside it too.
+
+    Example:
+        >>> import rushlight
+        >>> @rushlight.compiler.disable
+        ... def f(x):
+        ...     return x + 1
+        >>> f(rushlight.ones(1))
+        tensor([2.])
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+    fn = getattr(fn, "_rushlight_original", fn)
+
+    @functools.wraps(fn)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        if not recursive:
+            return fn(*args, **kwargs)
+        stance = _config.stance
+        stance.disabled += 1
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            stance.disabled -= 1
+
+    eager._rushlight_disabled = True
+    return eager
+
+
+def is_compiling() -> bool:
+    """Is the calling code being captured right now? False whenever it really runs.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.compiler.is_compiling()
+        False
+    """
+    return False
+
+
+def reset() -> None:
+    """Forget everything that was compiled in this process.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.compiler.reset()
+    """
+    for state in list(_all):
+        state.reset()
+
+
+def list_backends(exclude_tags: tuple = ("debug", "experimental")) -> list[str]:
+    """The names that `compile(backend=...)` takes.
+
+    Example:
+        >>> import rushlight
+        >>> "eager" in rushlight.compiler.list_backends(exclude_tags=())
+        True
+    """
+    from rushlight.compiler.backends import registry
+
+    return registry.list_backends(exclude_tags)
+
+
+def register_backend(name: str, fn: Callable | None = None, *, tags: tuple = ()) -> Any:
+    """Make `compile(backend=name)` use `fn(graph, example_metas, options) -> callable(list) -> list`.
+
+    Works as a decorator when `fn` is left out.
+    """
+    from rushlight.compiler.backends import registry
+
+    if fn is None:
+        return lambda function: register_backend(name, function, tags=tags)
+    registry.register_backend(name, fn, tags=tags)
+    return fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Let functions run as they are during capture: they may only compute on their arguments with rushlight's operations.
+
+    Example:
+        >>> import rushlight
+        >>> @rushlight.compiler.allow_in_graph
+        ... def double(x):
+        ...     return x * 2
+        >>> rushlight.compile(lambda x: double(x), backend="eager")(rushlight.ones(1))
+        tensor([2.])
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    if not callable(fn):
+        raise TypeError(f"allow_in_graph: expected a function, got {type(fn).__name__}")
+    return allow.allow_in_graph(fn)
+
+
+__all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "list_backends", "register_backend", "reset"]

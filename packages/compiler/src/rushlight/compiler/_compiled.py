@@ -1,0 +1,119 @@
+"""A compiled function: its captured variants, and what to do when none fits."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler import _config, _logs
+from rushlight.compiler.capture.capture import MISS, Abort, Entry, capture
+
+
+class Compiled:
+    """The state behind one compiled function."""
+
+    def __init__(self, fn: Callable, backend: Callable, options: dict, fullgraph: bool) -> None:
+        self.fn, self.backend, self.options, self.fullgraph = fn, backend, options, fullgraph
+        self.entries: list[Entry] = []
+        self.aborts: list[str] = []
+        self.recompiles: list[str] = []
+        self.captures = 0
+        self.waiting = 0
+        self.lock = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        """The function's name, for messages."""
+        return getattr(self.fn, "__qualname__", None) or type(self.fn).__name__
+
+    def call(self, args: tuple, kwargs: dict) -> Any:
+        """Answer a call that the first variant did not fit."""
+        if _config.stance.name == "force_eager" or _config.stance.disabled:
+            return self.fn(*args, **kwargs)
+        for entry in self.entries[1:]:
+            result = entry.run(args, kwargs)
+            if result is not MISS:
+                self._to_front(entry)
+                return result
+        entry = self._new_entry(args, kwargs)
+        if entry is None:
+            return self.fn(*args, **kwargs)
+        result = entry.run(args, kwargs)
+        return self.fn(*args, **kwargs) if result is MISS else result
+
+    def _to_front(self, entry: Entry) -> None:
+        with self.lock:
+            self.entries = [entry, *[e for e in self.entries if e is not entry]]
+
+    def _new_entry(self, args: tuple, kwargs: dict) -> Entry | None:
+        """Capture this call; None when it has to run eagerly."""
+        if self.waiting:
+            self.waiting -= 1
+            return None
+        if self.entries and _config.stance.name == "eager_on_recompile":
+            return None
+        reasons = [entry.why(args, kwargs) for entry in self.entries]
+        if self.entries and _config.stance.name == "fail_on_recompile":
+            raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: {reasons[0]}")
+        if len(self.entries) >= _config.ENTRY_LIMIT:
+            self.waiting = _config.RETRY_AFTER[-1]
+            _logs.log("recompiles", f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the last "
+                                    f"one failed because {reasons[0]}")
+            return None
+        with self.lock:
+            if reasons:
+                self.recompiles.append(str(reasons[0]))
+                _logs.log("recompiles", f"{self.name}: {reasons[0]}")
+            return self._capture(args, kwargs)
+
+    def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
+        try:
+            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly)
+        except Abort as abort:
+            if self.fullgraph:
+                raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave fullgraph "
+                                   "away to let calls like this run eagerly") from None
+            wait = _config.RETRY_AFTER[min(len(self.aborts), len(_config.RETRY_AFTER) - 1)]
+            self.aborts.append(str(abort))
+            self.waiting = wait
+            _logs.log("aborts", f"{self.name}: {abort}")
+            return None
+        self.captures += 1
+        self.entries = [entry, *self.entries]
+        if _logs.wants("guards"):
+            _logs.log("guards", f"{self.name}:\n{entry.source}")
+        if _logs.wants("graph"):
+            _logs.log("graph", f"{self.name}:\n{entry.graph}")
+        return entry
+
+    def run_eagerly(self, args: tuple, kwargs: dict) -> Any:
+        """The original call, which is right whatever happened before it."""
+        return self.fn(*args, **kwargs)
+
+    def reset(self) -> None:
+        """Forget all variants."""
+        with self.lock:
+            self.entries, self.aborts, self.recompiles = [], [], []
+            self.waiting = 0
+
+
+def wrapper(state: Compiled) -> Callable:
+    """The function that users call."""
+    fn = state.fn
+    stance = _config.stance
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        entries = state.entries
+        if entries and stance.name != "force_eager" and not stance.disabled:
+            result = entries[0].run(args, kwargs)
+            if result is not MISS:
+                return result
+        return state.call(args, kwargs)
+
+    if hasattr(fn, "__name__"):
+        functools.update_wrapper(compiled, fn)
+    compiled._rushlight_original = fn
+    compiled._rushlight_state = state
+    return compiled

@@ -1,0 +1,46 @@
+"""Settings of the compiler."""
+
+from __future__ import annotations
+
+import threading
+
+ENTRY_LIMIT = 8  # captured variants kept per function before it stays eager
+RETRY_AFTER = (2, 4, 8, 16, 32, 64)  # calls to wait after each capture that was given up
+
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+
+
+class _Stance(threading.local):
+    """What compiled functions do on this thread; see `set_stance`."""
+
+    name = "default"
+    disabled = 0
+
+
+stance = _Stance()
+
+
+class set_stance:
+    """Say what compiled functions do from now on, or inside a `with` block: `default`, `force_eager`, `eager_on_recompile`
+    (use what is compiled, capture nothing new) or `fail_on_recompile`.
+
+    Raises RuntimeError for another name.
+
+    Example:
+        >>> import rushlight
+        >>> with rushlight.compiler.set_stance("force_eager"):
+        ...     rushlight.compile(lambda x: x + 1)(rushlight.ones(1))
+        tensor([2.])
+    """
+
+    def __init__(self, stance_name: str = "default") -> None:
+        if stance_name not in STANCES:
+            raise RuntimeError(f"set_stance: unknown stance {stance_name!r}; expected one of {', '.join(STANCES)}")
+        self.before = stance.name
+        stance.name = stance_name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        stance.name = self.before

@@ -1,0 +1,63 @@
+"""Compiled modules: a module in front of the original that shares everything with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_classes: dict[type, type] = {}
+
+
+def optimized_module(module: Any, base: type, compiled: Callable[[Callable], Callable]) -> Any:
+    """A module that calls the compiled form of `module` and otherwise is `module`."""
+    cls = _classes.get(base)
+    if cls is None:
+        cls = _classes[base] = _make_class(base)
+    original = module._orig_mod if type(module) is cls else module
+    return cls(original, compiled(original))
+
+
+def _make_class(base: type) -> type:
+    own = ("_orig_mod", "_compiled_call", "forward")
+
+    class OptimizedModule(base):  # type: ignore[misc, valid-type]
+        """A module whose calls are compiled; attributes, parameters and state are those of `_orig_mod`."""
+
+        def __init__(self, module: Any, call: Callable) -> None:
+            base.__init__(self)
+            base.__setattr__(self, "_orig_mod", module)
+            self.__dict__["_compiled_call"] = call
+            self.__dict__["forward"] = call
+            del self.__dict__["training"]
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return self._compiled_call(*args, **kwargs)
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_orig_mod":
+                return self.__dict__["_modules"]["_orig_mod"]
+            return getattr(self._orig_mod, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in own:
+                base.__setattr__(self, name, value)
+            else:
+                setattr(self._orig_mod, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            delattr(self._orig_mod, name)
+
+        def __dir__(self) -> list[str]:
+            return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+        def __reduce__(self) -> tuple:
+            return _restore, (self._orig_mod,)
+
+    OptimizedModule.__qualname__ = "OptimizedModule"
+    return OptimizedModule
+
+
+def _restore(module: Any) -> Any:
+    from rushlight.compiler._api import compile
+
+    return compile(module)

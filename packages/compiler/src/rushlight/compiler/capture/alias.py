@@ -1,0 +1,68 @@
+"""Which objects were the same at capture, and must be (or must not be) the same again.
+
+The dry run knows objects by identity: a write through one path is seen through every other path to the same object. A
+later call may only reuse it when the paths meet in the same way. That matters for objects that the program writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.memory import share_memory
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.view import DictV, ListV
+
+
+def require_aliasing(session: Session, epilogue: Any) -> None:
+    """Add the relations between sources that the captured writes depend on."""
+    _objects(session)
+    _tensors(session, epilogue)
+
+
+def _objects(session: Session) -> None:
+    written = _written(session)
+    groups: dict[type, list[list[Source]]] = {}
+    dirty: set[type] = set()
+    for obj in session.keep:
+        sources = session.seen.get(id(obj))
+        if not sources:
+            continue
+        groups.setdefault(type(obj), []).append(list(sources))
+        if id(obj) in written:
+            dirty.add(type(obj))
+    for kind in dirty:
+        for sources in groups[kind]:
+            for other in sources[1:]:
+                session.tree.relate("same", sources[0], other)
+        if len(groups[kind]) > 1:
+            session.tree.relate("distinct", *[sources[0] for sources in groups[kind]])
+
+
+def _written(session: Session) -> set[int]:
+    """The ids of existing objects that the program wrote to."""
+    found = {key[0] for key in session.slots}
+    for view in session.views.values():
+        if isinstance(view, (ListV, DictV)) and view.mutated:
+            found.add(id(view.base))
+            if view.source.step == "vars":
+                found.add(id(view.source.parent.example))
+    return found
+
+
+def _tensors(session: Session, epilogue: Any) -> None:
+    recorder = session.recorder
+    inputs = recorder.inputs_by_source()
+    written = [t for t in inputs if t._count]
+    if not written:
+        return
+    for target in written:
+        for other in inputs:
+            if other is target:
+                continue
+            if share_memory(recorder.real(target), recorder.real(other)):
+                raise Abort("a written tensor shares memory with another input")
+    session.tree.apart.append(([t._origin for t in written], [t._origin for t in inputs if not t._count]))
+    for t in inputs:
+        t._origin.wanted = True

@@ -1,0 +1,249 @@
+"""What a call leaves behind: its result and its writes, as Python source.
+
+Everything that the call found is read before the graph runs; then the new objects are built; then the writes are done
+on the real objects.
+"""
+
+from __future__ import annotations
+
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.guard_codegen import Writer
+from rushlight.compiler.capture.session import Session, immutable
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.value import (
+    CellV,
+    FunctionV,
+    InstanceV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+)
+from rushlight.compiler.capture.view import DELETED, DictV, ListV
+from rushlight.compiler.graph.ir import Value as Node
+from rushlight.core.op import prims
+from rushlight.core.tensor import Tensor
+
+
+def write_back(target: Tensor, value: Tensor) -> None:
+    """Give an existing tensor the value that the captured program left in it."""
+    alias = prims.detach.execute((target,))
+    prims.copy_.execute((alias, value), (False,))
+
+
+class Epilogue:
+    """Collects the graph's outputs and the lines that follow the graph call."""
+
+    def __init__(self, session: Session, writer: Writer) -> None:
+        self.session, self.writer = session, writer
+        self.recorder = session.recorder
+        self.outputs: list[Node] = []
+        self.owner: dict[Node, Tracer | None] = {}
+        self.sources: dict[Source, str] = {}
+        self.made: dict[int, str] = {}
+        self.keep: list[Any] = []
+        self.lines: list[str] = []
+        self.building: set[int] = set()
+
+    def write(self, result: Value) -> str:
+        """Work out all lines; returns the expression of the call's result."""
+        backs = [t for t in self.recorder.inputs_by_source() if t._count]
+        writes = [(self.source(t._origin), self._output(self.recorder.current(t), None)) for t in backs]
+        text = self.build(result)
+        effects: list[str] = []
+        for view in self.session.views.values():
+            self._replay(view, effects)
+        for (_, name), (source, _, value) in self.session.slots.items():
+            effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
+        self.lines += [f"write_back({target}, {value})" for target, value in writes]
+        self.lines += effects
+        self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__)
+        return text
+
+    def source(self, source: Source) -> str:
+        """The name of a value that is read before the graph runs; filled in when the guards are written."""
+        if source.step == "const":
+            return self.writer.hold(source.example)
+        source.wanted = True
+        found = self.sources.get(source)
+        if found is None:
+            found = self.sources[source] = f"s{len(self.sources)}"
+        return found
+
+    # results
+
+    def build(self, value: Value) -> str:
+        """An expression for a value after the call."""
+        if isinstance(value, Obj):
+            return self._object(value)
+        key = id(value.tracer) if isinstance(value, TensorV) else id(value)
+        name = self.made.get(key)
+        if name is None:
+            if key in self.building:
+                raise Abort("a container that holds itself")
+            self.building.add(key)
+            name = self._make(value)
+            self.building.discard(key)
+            self.made[key] = name
+            self.keep.append(value)
+        return name
+
+    def _object(self, value: Obj) -> str:
+        if value.source is not None:
+            return self.source(value.source)
+        if not immutable(value.obj):
+            raise Abort(f"a {type(value.obj).__name__} that outlives the call")
+        return self.writer.literal(value.obj)
+
+    def _assign(self, expression: str) -> str:
+        name = f"r{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _make(self, value: Value) -> str:
+        match value:
+            case TensorV():
+                return self.tensor(value.tracer)
+            case TupleV():
+                items = "".join(f"{self.build(x)}, " for x in value.items)
+                if value.kind is tuple:
+                    return f"({items})"
+                return self._assign(f"{self.writer.hold(value.kind)}({items})")
+            case ListV() | DictV() if value.base is not None:
+                return self.source(value.source)
+            case ListV():
+                return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
+            case DictV():
+                items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
+                kind = "" if value.kind is dict else self.writer.hold(value.kind)
+                return self._assign(f"{kind}({{{items}}})")
+            case SetV():
+                return self._assign(f"{self.writer.hold(value.keys.copy())}.copy()")
+            case InstanceV():
+                return self._instance(value)
+            case CellV():
+                return self._cell(value)
+            case FunctionV():
+                return self._function(value)
+            case MethodV() if self._is_function(value.func):
+                return self._assign(f"{self.writer.hold(MethodType)}({self.build(value.func)}, {self.build(value.self)})")
+        raise Abort(f"a {self.session.type_name(value)} that outlives the call")
+
+    def _is_function(self, value: Value) -> bool:
+        return isinstance(value, FunctionV) or isinstance(value, Obj) and isinstance(value.obj, FunctionType)
+
+    def _key(self, key: Any) -> str:
+        if not immutable(key):
+            raise Abort("an object as key")
+        return self.writer.literal(key)
+
+    def _instance(self, value: InstanceV) -> str:
+        name = self._assign(f"new({self.writer.hold(value.cls)})")
+        self.made[id(value)] = name
+        self.building.discard(id(value))
+        for key, item in value.attrs.load().items():
+            self.lines.append(f"{name}.__dict__[{key!r}] = {self.build(item)}")
+        return name
+
+    def _cell(self, value: CellV) -> str:
+        if value.base is not None:
+            return self.writer.hold(value.base)
+        name = self._assign(f"{self.writer.hold(CellType)}()")
+        self.made[id(value)] = name
+        self.building.discard(id(value))
+        if value.content is not None:
+            self.lines.append(f"{name}.cell_contents = {self.build(value.content)}")
+        return name
+
+    def _function(self, value: FunctionV) -> str:
+        if value.annotations is not None:
+            raise Abort("a function with annotations that outlives the call")
+        hold = self.writer.hold
+        cells = "".join(f"{self.build(c)}, " for c in value.cells)
+        defaults = "".join(f"{self.build(d)}, " for d in value.defaults)
+        name = self._assign(f"{hold(FunctionType)}({hold(value.code)}, {hold(value.globals)}, {value.code.co_name!r}, "
+                            f"({defaults}) or None, ({cells}))")
+        self.lines.append(f"{name}.__qualname__ = {value.code.co_qualname!r}")
+        if value.kwdefaults:
+            items = ", ".join(f"{k!r}: {self.build(v)}" for k, v in value.kwdefaults.items())
+            self.lines.append(f"{name}.__kwdefaults__ = {{{items}}}")
+        return name
+
+    # tensors
+
+    def tensor(self, tracer: Tracer) -> str:
+        """An expression for a tensor: itself if it existed, a view replayed on its base, or an output of the graph."""
+        if tracer._origin is not None:
+            return self.source(tracer._origin)
+        if tracer._parent is not None:
+            return self._view(tracer)
+        node = self.recorder.current(tracer)
+        if id(tracer) in self.recorder.reals and not tracer._count or node in self.owner or node.node is None:
+            meta = tracer._meta  # two tensors must not become one, and a constant must stay as it is
+            node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, "preserve"), meta)
+        return self._output(node, tracer)
+
+    def _view(self, tracer: Tracer) -> str:
+        base, (op, params) = tracer._parent, tracer._step
+        if op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:
+            raise Abort("a view that was made in another gradient mode")
+        held = self.build(self.recorder.value_of(base))
+        return self._assign(f"{self.writer.hold(op)}.apply(({held},), {self.writer.hold(params)})")
+
+    def _output(self, node: Node, owner: Tracer | None) -> str:
+        if node in self.owner:
+            return f"o{self.outputs.index(node)}"
+        self.owner[node] = owner
+        self.outputs.append(node)
+        return f"o{len(self.outputs) - 1}"
+
+    # writes
+
+    def _replay(self, view: Any, effects: list[str]) -> None:
+        if isinstance(view, CellV):
+            if view.written:
+                effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
+        elif view.mutated and isinstance(view, ListV):
+            target = self.source(view.source)
+            for method, *arguments in view.log:
+                effects.append(self._list_write(target, method, arguments))
+        elif view.mutated:
+            target = self.source(view.source)
+            for key, value in compact(view.log):
+                if value is DELETED:
+                    effects.append(f"del {target}[{self._key(key)}]")
+                else:
+                    effects.append(f"{target}[{self._key(key)}] = {self.build(value)}")
+
+    def _list_write(self, target: str, method: str, arguments: list[Any]) -> str:
+        match method:
+            case "setitem" | "setslice":
+                at, value = arguments
+                items = self.build(value) if method == "setitem" else f"[{', '.join([self.build(x) for x in value])}]"
+                return f"{target}[{self._index(at)}] = {items}"
+            case "delitem":
+                return f"del {target}[{self._index(arguments[0])}]"
+            case "append":
+                return f"{target}.append({self.build(arguments[0])})"
+            case "extend":
+                return f"{target}.extend([{', '.join([self.build(x) for x in arguments[0]])}])"
+            case "insert":
+                return f"{target}.insert({arguments[0]!r}, {self.build(arguments[1])})"
+            case _:
+                return f"{target}.{method}({', '.join(map(repr, arguments))})"
+
+    def _index(self, at: Any) -> str:
+        return self.writer.literal(at) if isinstance(at, int) else self.writer.hold(at)
+
+
+def compact(log: list[tuple]) -> list[tuple]:
+    """A dict's writes without those that later ones make invisible."""
+    if any(value is DELETED for _, value in log):
+        return log
+    return list(dict(log).items())

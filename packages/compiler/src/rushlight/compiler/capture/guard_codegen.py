@@ -1,0 +1,206 @@
+"""Guards as Python source: one function that walks the tree of sources once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import CellType, ModuleType
+from typing import Any
+
+from rushlight.compiler.capture.memory import meet
+from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
+
+MISS = type("Miss", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
+_FIRST = ("type", "tensor", "is", "eq", "not")
+
+
+def is_empty(cell: CellType) -> bool:
+    """Has a closure cell no content?"""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return True
+    return False
+
+
+class Writer:
+    """Source lines with the objects they refer to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.held: dict[str, Any] = {"MISS": MISS, "copysign": math.copysign, "is_empty": is_empty, "meet": meet}
+        self._names: dict[int, str] = {}
+        self._count = 0
+
+    def hold(self, obj: Any) -> str:
+        """The name under which the generated code finds an object."""
+        if obj is None or obj is True or obj is False:
+            return repr(obj)
+        name = self._names.get(id(obj))
+        if name is None:
+            name = self._names[id(obj)] = f"k{len(self._names)}"
+            self.held[name] = obj
+        return name
+
+    def fresh(self) -> str:
+        """A new local name."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def literal(self, obj: Any) -> str:
+        """An immutable object in the generated code."""
+        if type(obj) is str and len(obj) < 80 or type(obj) is int and -(1 << 62) < obj < 1 << 62:
+            return repr(obj)
+        return self.hold(obj)
+
+    def line(self, text: str, depth: int = 1) -> None:
+        """Add a line."""
+        self.lines.append("    " * depth + text)
+
+
+class GuardWriter:
+    """Writes the loads and checks of all sources; `fail` is the statement that a failed check executes."""
+
+    def __init__(self, writer: Writer, fail: Callable[[str], str]) -> None:
+        self.writer, self.fail = writer, fail
+        self.name_of: dict[Source, str] = {}
+
+    def write(self, tree: SourceTree, argument_count: int, keyword_names: tuple[str, ...]) -> None:
+        """Write everything, arguments first."""
+        w = self.writer
+        arity = f"len(args) != {argument_count}"
+        arity += f" or [*kwargs] != {list(keyword_names)!r}" if keyword_names else " or kwargs"
+        self._check(arity, "the arguments of the call differ in number or name")
+        roots = sorted(tree.roots.values(), key=lambda r: ("arg", "kwarg", "const").index(r.step))
+        for root in roots:
+            if root.step == "const":
+                self.name_of[root] = w.hold(root.example)
+            elif needed(root):
+                w.line(f"{self._named(root)} = {'args' if root.step == 'arg' else 'kwargs'}[{root.key!r}]", 2)
+            self._node(root)
+        for kind, *nodes in tree.relations:
+            names = [self.name_of[n] for n in nodes]
+            paths = " and ".join(map(path, nodes))
+            if kind == "same":
+                self._check(f"{names[0]} is not {names[1]}", f"{paths} are no longer the same object")
+            elif kind == "different":
+                self._check(f"{names[0]} is {names[1]}", f"{paths} are now the same object")
+            else:
+                ids = ", ".join(f"id({n})" for n in names)
+                self._check(f"len({{{ids}}}) != {len(names)}", f"{paths} are no longer all different")
+
+        for written, others in tree.apart:
+            groups = ["".join(f"{self.name_of[n]}, " for n in nodes) for nodes in (written, others)]
+            self._check(f"meet(({groups[0]}), ({groups[1]}))", "a tensor that is written shares memory with another input")
+
+    def _named(self, node: Source) -> str:
+        name = self.name_of[node] = self.writer.fresh()
+        return name
+
+    def _check(self, condition: str, why: str) -> None:
+        self.writer.line(f"if {condition}: {self.fail(why)}", 2)
+
+    def _node(self, root: Source) -> None:
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if node.parent is not None:
+                self._load(node)
+            name = self.name_of.get(node)
+            if name is not None:
+                for check in sorted(node.checks, key=lambda c: (c[0] not in _FIRST)):
+                    self._check(self._failed(name, node, *check), f"{path(node)}: {_words(check)}")
+            pending.extend(reversed(node.children.values()))
+
+    def _load(self, node: Source) -> None:
+        base, w = self.name_of.get(node.parent), self.writer
+        if node.step == "class_vars" or node.step == "vars" and isinstance(node.parent.example, ModuleType):
+            self.name_of[node] = w.hold(node.example)
+            return
+        key = w.literal(node.key)
+        access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "cell": f"{base}.cell_contents",
+                  "vars": f"{base}.__dict__"}[node.step]
+        if needed(node):
+            w.line(f"{self._named(node)} = {access}", 2)
+        elif node.step == "item" and isinstance(node.parent.example, dict):
+            w.line(access, 2)  # its presence alone is what matters
+
+    def _failed(self, v: str, node: Source, kind: str, *detail: Any) -> str:
+        hold, literal = self.writer.hold, self.writer.literal
+        match kind:
+            case "type":
+                return f"type({v}) is not {hold(detail[0])}"
+            case "tensor":
+                return f"type({v}) is not {hold(detail[0])} or {v}._meta is not {hold(detail[1])}"
+            case "is":
+                return f"{v} is not {hold(detail[0].obj)}"
+            case "not":
+                return f"{v} is {hold(detail[0].obj)}"
+            case "eq":
+                return self._unequal(v, *detail)
+            case "len":
+                return f"len({v}) != {detail[0]}"
+            case "keys":
+                if all(kind is str for kind in detail[0]):
+                    return f"[*{v}] != {hold(list(detail[1]))}"
+                return f"[(type(x), x) for x in {v}] != {hold(list(zip(*detail)))}"
+            case "lacks":
+                return f"{literal(detail[1])} in {v}"
+            case "in":
+                return f"{literal(detail[1])} not in {v}"
+            case "not_in":
+                return f"{literal(detail[1])} in {v}"
+            case "true":
+                return f"not {v}"
+            case "empty":
+                return v
+            case "same_set":
+                return f"{v} != {hold(detail[0])}"
+            case "empty_cell":
+                return f"not is_empty({v})"
+            case "mro":
+                return f"{v}.__mro__ is not {hold(detail[0])}"
+            case "code" | "defaults" | "kwdefaults":
+                return f"{v}.__{kind}__ is not {hold(detail[0])}"
+        raise AssertionError(kind)
+
+    def _unequal(self, v: str, kind: type, value: Any) -> str:
+        if value is None or kind is bool or kind in (type(...), type(NotImplemented)):
+            return f"{v} is not {self.writer.hold(value)}"
+        typed = f"type({v}) is not {self.writer.hold(kind)} or "
+        if kind is complex:
+            return f"{typed}repr({v}) != {value!r}"
+        if kind is float:
+            number = float(value)
+            if math.isinf(number):
+                return f"{typed}{v} != {self.writer.hold(number)}"
+            sign = f" or copysign(1.0, {v}) != {math.copysign(1.0, number)}" if number == 0 else ""
+            return f"{typed}{v} != {number!r}{sign}"
+        return f"{typed}{v} != {self.writer.literal(value)}"
+
+
+def needed(node: Source) -> bool:
+    """Does the generated code need the node's value under a name?"""
+    return bool(node.wanted or node.checks or node.children)
+
+
+def _words(check: tuple) -> str:
+    kind, *detail = check
+    shown = [d.obj if isinstance(d, Identity) else d for d in detail]
+    match kind:
+        case "type":
+            return f"type is not {shown[0].__name__}"
+        case "tensor":
+            return f"is not a {shown[0].__name__} with {shown[1]!r}"
+        case "eq":
+            return f"is not {shown[1]!r}"
+        case "is":
+            return f"is not {getattr(shown[0], '__qualname__', None) or type(shown[0]).__name__}"
+        case "not":
+            return f"is {getattr(shown[0], '__qualname__', shown[0])}"
+        case "len":
+            return f"length is not {shown[0]}"
+        case "lacks":
+            return f"has now {shown[-1]!r}"
+        case _:
+            return f"{kind} changed"

@@ -1,0 +1,31 @@
+"""Whether tensors share memory."""
+
+from __future__ import annotations
+
+from rushlight.core.tensor import Tensor
+
+
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """Do two tensors share memory (or may they, as far as can be told cheaply)?"""
+    return a is b or a.storage() is b.storage() or a.storage().base is b.storage().base or overlap(a, b)
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Do the memories that two tensors belong to overlap?"""
+    first, second = a.storage(), b.storage()
+    if not (first.exposed or second.exposed):
+        return False
+    low, high = sorted(((s.address, s.address + s.nbytes) for s in (first, second)))
+    return high[0] < low[1]
+
+
+def meet(written: tuple, others: tuple) -> bool:
+    """Does a written tensor share memory with another one? The guard of programs that write into their inputs."""
+    bases = {id(t.storage().base) for t in written}
+    if len(bases) != len(written):
+        return True
+    for t in others:
+        if id(t.storage().base) in bases:
+            return True
+    exposed = [t for t in (*written, *others) if t.storage().exposed]
+    return any(overlap(w, t) for w in written for t in (exposed if not w.storage().exposed else (*written, *others)) if t is not w)

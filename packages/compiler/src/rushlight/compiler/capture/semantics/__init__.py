@@ -1,0 +1,1 @@
+"""What Python's operations do to interpreted values."""

@@ -1,0 +1,467 @@
+"""Attribute reads and writes, with every lookup they depend on guarded."""
+
+from __future__ import annotations
+
+from enum import EnumType
+from types import (
+    BuiltinFunctionType,
+    BuiltinMethodType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import call, tensor
+from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.value import (
+    BoundBuiltin,
+    CellV,
+    FunctionV,
+    GeneratorV,
+    InstanceV,
+    IterV,
+    MethodV,
+    Obj,
+    SetV,
+    SuperV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
+from rushlight.compiler.capture.view import DictV, ListV
+
+IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class whose attributes nobody can change
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
+MISSING = object()
+
+
+def load(session: Session, value: Value, name: str) -> Value:
+    """`value.name`; raises AttributeError in the program when there is none."""
+    match value:
+        case TensorV():
+            return tensor.attribute(session, value, name)
+        case SuperV():
+            return _of_super(session, value, name)
+        case InstanceV():
+            return _of_instance(session, value, value.cls, name)
+        case Obj():
+            obj = value.obj
+            if isinstance(obj, ModuleType):
+                return _of_module(session, value, name)
+            if isinstance(obj, type):
+                return of_class(session, value, name)
+            if isinstance(obj, FunctionType):
+                return _of_function(session, value, name)
+            if type(obj) is MethodType:
+                return _of_method(session, value, name)
+            if allow.is_leaf_object(obj):
+                return _of_leaf_object(session, value, name)
+            if type(obj) in allow.BUILTIN_TYPES:
+                return _of_builtin(session, value, type(obj), name)
+            if isinstance(obj, BaseException):
+                raise Abort("an attribute of an exception")
+            return _of_instance(session, value, session.type_of(value), name)
+        case MethodV():
+            if name == "__self__":
+                return value.self
+            if name == "__func__":
+                return value.func
+            return load(session, value.func, name)
+        case FunctionV():
+            if name == "__name__":
+                return constant(value.code.co_name)
+            raise Abort(f"attribute {name} of a function made inside the program")
+        case TupleV() if value.kind is not tuple and name in getattr(value.kind, "_fields", ()):
+            return value.items[value.kind._fields.index(name)]
+        case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():
+            return _of_builtin(session, value, session.type_of(value) if not isinstance(
+                value, (IterV, GeneratorV, CellV, BoundBuiltin)) else None, name)
+    raise Abort(f"attribute {name} of a {session.type_name(value)}")
+
+
+def has(session: Session, value: Value, name: str) -> bool:
+    """`hasattr(value, name)`."""
+    try:
+        load(session, value, name)
+    except Raised as raised:
+        if isinstance(raised.value, AttributeError):
+            return False
+        raise
+    return True
+
+
+# classes
+
+
+def lookup(session: Session, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None]:
+    """Find a name along the MRO (behind `after`, for super) and guard the way there; MISSING when absent."""
+    mro = cls.__mro__
+    if not cls.__flags__ & IMMUTABLE_TYPE:
+        session.tree.constant(cls).check("mro", mro)
+    for owner in mro[mro.index(after) + 1:] if after else mro:
+        if owner.__flags__ & IMMUTABLE_TYPE:
+            if name in owner.__dict__:
+                return owner.__dict__[name], None
+            continue
+        node = session.tree.constant(owner).child("class_vars", None, owner.__dict__)
+        if name in owner.__dict__:
+            found = owner.__dict__[name]
+            return found, node.child("item", name, found)
+        node.check("lacks", str, name)
+    return MISSING, None
+
+
+def of_class(session: Session, value: Obj, name: str) -> Value:
+    """An attribute of a class object."""
+    cls = value.obj
+    if value.source is not None:
+        value.source.check_identity()
+    if name == "__class__":
+        return constant(type(cls))
+    if name in ("__name__", "__qualname__", "__module__", "__doc__") and type(cls) is type:
+        return constant(getattr(cls, name))
+    if issubclass(type(cls), EnumType):
+        found = getattr(cls, name, MISSING)
+        if found is MISSING or not isinstance(found, cls):
+            raise Abort(f"attribute {name} of an enum class")
+        return constant(found)
+    if not allow.known_metaclass(type(cls)):
+        raise Abort(f"an attribute of a class with metaclass {type(cls).__name__}")
+    on_meta = next((m.__dict__[name] for m in type(cls).__mro__ if name in m.__dict__), None)
+    if hasattr(type(on_meta), "__set__"):
+        raise Abort(f"{cls.__name__}.{name}")
+    found, node = lookup(session, cls, name)
+    if found is MISSING:
+        if on_meta is not None:
+            raise Abort(f"{cls.__name__}.{name}, found on the metaclass")
+        return raise_(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
+    return _bind_to_class(session, found, node, value)
+
+
+def _bind_to_class(session: Session, found: Any, node: Source | None, owner: Obj) -> Value:
+    if isinstance(found, staticmethod):
+        return _pinned(session, found, node, found.__func__)
+    if isinstance(found, classmethod):
+        return MethodV(_pinned(session, found, node, found.__func__), owner)
+    if isinstance(found, ClassMethodDescriptorType):
+        return constant(getattr(owner.obj, found.__name__))
+    return _class_attribute(session, found, node)
+
+
+def _pinned(session: Session, found: Any, node: Source | None, result: Any) -> Value:
+    """A part of a descriptor object: the descriptor is guarded by identity, its parts cannot change."""
+    if node is not None:
+        node.check_identity()
+    return Obj(result, session.tree.constant(result) if not immutable_leaf(result) else None)
+
+
+def immutable_leaf(obj: Any) -> bool:
+    """Does the object need no source of its own once it is pinned?"""
+    return type(obj) in BY_VALUE or isinstance(obj, (FunctionType, BuiltinFunctionType, type))
+
+
+def _class_attribute(session: Session, found: Any, node: Source | None) -> Value:
+    if node is None:
+        return constant(found)
+    if isinstance(found, property):
+        node.check_identity()
+        return constant(found)
+    if hasattr(type(found), "__get__") and not isinstance(found, (FunctionType, type, *BUILTIN_CALLABLES)):
+        raise Abort(f"a descriptor of type {type(found).__name__} read from a class")
+    return session.lift(found, node)
+
+
+BUILTIN_CALLABLES = (BuiltinFunctionType, BuiltinMethodType, MethodDescriptorType, WrapperDescriptorType)
+
+
+# instances
+
+
+def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
+    if not allow.known_metaclass(type(cls)):
+        raise Abort(f"an instance of a class with metaclass {type(cls).__name__}")
+    getter, _ = lookup(session, cls, "__getattribute__")
+    if getter is not object.__getattribute__:
+        raise Abort(f"{cls.__name__} defines __getattribute__")
+    if name == "__class__":
+        return constant(cls)
+    if name == "__dict__":
+        return _instance_dict(session, value)
+    found, node = lookup(session, cls, name)
+    if found is not MISSING:
+        if isinstance(found, property):
+            if node is not None:
+                node.check_identity()
+            if found.fget is None:
+                return raise_(AttributeError, f"property of {cls.__name__!r} object has no getter")
+            try:
+                return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
+            except Raised as raised:
+                if isinstance(raised.value, AttributeError):
+                    return _fallback(session, value, cls, name, raised)
+                raise
+        if isinstance(found, MemberDescriptorType):
+            return _slot(session, value, cls, name)
+        if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
+            return _user_descriptor(session, value, cls, found, node)
+    attributes = session.attributes(value)
+    if attributes is not None:
+        own = attributes.get(name)
+        if own is not None:
+            if found is not MISSING and node is not None:
+                node.check_type() if not isinstance(found, FunctionType) else node.check_identity()
+            return own
+    if found is MISSING:
+        return _fallback(session, value, cls, name, None)
+    if isinstance(found, FunctionType):
+        return MethodV(session.lift(found, node) if node is not None else constant(found), value)
+    if isinstance(found, staticmethod):
+        return _pinned(session, found, node, found.__func__)
+    if isinstance(found, classmethod):
+        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
+    if isinstance(found, (MethodDescriptorType, WrapperDescriptorType)):
+        if node is not None:
+            node.check_identity()
+        return MethodV(constant(found), value)
+    if hasattr(type(found), "__get__") and not isinstance(found, (type, BuiltinFunctionType)):
+        return _user_descriptor(session, value, cls, found, node)
+    return _class_attribute(session, found, node)
+
+
+def _user_descriptor(session: Session, value: Value, cls: type, found: Any, node: Source | None) -> Value:
+    getter, _ = lookup(session, type(found), "__get__")
+    if not isinstance(getter, FunctionType) or node is None:
+        raise Abort(f"a descriptor of type {type(found).__name__}")
+    return call.call(session, Obj(getter, session.tree.constant(getter)),
+                     [session.lift(found, node), value, constant(cls)], {})
+
+
+def _fallback(session: Session, value: Value, cls: type, name: str, raised: Raised | None) -> Value:
+    hook, node = lookup(session, cls, "__getattr__")
+    if hook is MISSING:
+        if raised is not None:
+            raise raised
+        return raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+    if not isinstance(hook, FunctionType):
+        raise Abort(f"{cls.__name__}.__getattr__ is not a plain function")
+    return call.call(session, session.lift(hook, node), [value, constant(name)], {})
+
+
+def _instance_dict(session: Session, value: Value) -> Value:
+    attributes = session.attributes(value)
+    if attributes is None:
+        return raise_(AttributeError, f"'{session.type_name(value)}' object has no attribute '__dict__'")
+    if attributes.base is not None:
+        session.note(attributes.base, attributes.source)
+    return attributes
+
+
+def _slot(session: Session, value: Value, cls: type, name: str) -> Value:
+    if not isinstance(value, Obj):
+        raise Abort("slots of an object made inside the program")
+    key = (id(value.obj), name)
+    if key in session.slots:
+        return session.slots[key][2]
+    try:
+        found = object.__getattribute__(value.obj, name)
+    except AttributeError:
+        raise Abort(f"the empty slot {name}") from None
+    session.note(value.obj, value.source)
+    return value.source.read("attr", name, found)
+
+
+def _of_super(session: Session, value: SuperV, name: str) -> Value:
+    start = value.self.obj if isinstance(value.self, Obj) and isinstance(value.self.obj, type) else None
+    cls = start or session.type_of(value.self)
+    found, node = lookup(session, cls, name, after=value.cls)
+    if found is MISSING:
+        return raise_(AttributeError, f"'super' object has no attribute '{name}'")
+    if isinstance(found, staticmethod):
+        return _pinned(session, found, node, found.__func__)
+    if isinstance(found, classmethod):
+        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
+    if isinstance(found, property):
+        if node is not None:
+            node.check_identity()
+        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value.self], {})
+    if isinstance(found, (FunctionType, MethodDescriptorType, WrapperDescriptorType)):
+        bound = session.lift(found, node) if node is not None else constant(found)
+        return bound if start else MethodV(bound, value.self)
+    if isinstance(found, BuiltinFunctionType):
+        return constant(found)
+    raise Abort(f"super().{name}")
+
+
+# other kinds of object
+
+
+def _of_module(session: Session, value: Obj, name: str) -> Value:
+    module = value.obj
+    if value.source is not None:
+        value.source.check_identity()
+    if type(module) is not ModuleType:
+        raise Abort(f"a module of class {type(module).__name__}")
+    if name == "__dict__":
+        raise Abort("a module's __dict__")
+    if allow.is_framework_module(module.__name__) and name not in module.__dict__:
+        getattr(module, name, None)  # names of the framework are loaded, and kept in the module, on first use
+    found = session.namespace(module.__dict__).get(name)
+    if found is not None:
+        return found
+    if allow.is_framework_module(module.__name__):
+        try:
+            return constant(getattr(module, name))
+        except AttributeError as error:
+            raise Raised(error) from None
+    if "__getattr__" in module.__dict__:
+        raise Abort(f"module {module.__name__} defines __getattr__")
+    return raise_(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
+
+
+def _of_function(session: Session, value: Obj, name: str) -> Value:
+    if value.source is not None:
+        value.source.check_identity()
+    if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        found = getattr(value.obj, name)
+        return session.lift(found, session.tree.constant(value.obj).child("attr", name, found))
+    if name == "__get__":
+        raise Abort("a function's __get__")
+    own = value.obj.__dict__
+    if name in own:
+        return session.tree.constant(own).read("item", name, own[name])
+    if hasattr(FunctionType, name):
+        raise Abort(f"a function's {name}")
+    session.tree.constant(own).check("lacks", str, name)
+    return raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+
+def _of_method(session: Session, value: Obj, name: str) -> Value:
+    if value.source is not None:
+        value.source.check_type()
+        part = {"__self__": value.obj.__self__, "__func__": value.obj.__func__}
+        if name in part:
+            return value.source.read("attr", name, part[name])
+        return load(session, value.source.read("attr", "__func__", value.obj.__func__), name)
+    raise Abort(f"attribute {name} of a bound method")
+
+
+def _of_leaf_object(session: Session, value: Obj, name: str) -> Value:
+    """Attributes of dtypes, devices, sizes, enum members: immutable, so read natively."""
+    obj = session.concrete(value)
+    try:
+        found = getattr(obj, name)
+    except AttributeError as error:
+        raise Raised(error) from None
+    if callable(found) and not isinstance(found, type):
+        return BoundBuiltin(name, value)
+    return constant(found)
+
+
+def _of_builtin(session: Session, value: Value, kind: type | None, name: str) -> Value:
+    if isinstance(value, CellV) and name == "cell_contents" and value.content is not None:
+        return value.content
+    if kind is not None:
+        if name == "__class__":
+            return constant(kind)
+        if isinstance(value, Obj) and kind is slice and name in ("start", "stop", "step"):
+            return constant(getattr(session.concrete(value), name))
+        if kind in (int, float, bool, complex, range) and name in ("real", "imag", "numerator", "denominator", "start",
+                                                                   "stop", "step"):
+            return constant(getattr(session.concrete(value), name))
+        found = getattr(kind, name, MISSING)
+        if found is MISSING:
+            return raise_(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+        if not callable(found):
+            raise Abort(f"{kind.__name__}.{name}")
+    return BoundBuiltin(name, value)
+
+
+# writes
+
+
+def store(session: Session, target: Value, name: str, value: Value) -> None:
+    """`target.name = value`."""
+    if isinstance(target, TensorV):
+        raise Abort(f"setting {name} of a tensor")
+    if isinstance(target, Obj) and isinstance(target.obj, ModuleType):
+        target.source is None or target.source.check_identity()
+        session.namespace(target.obj.__dict__).set(name, value)
+        return
+    if not isinstance(target, (Obj, InstanceV)) or isinstance(target, Obj) and isinstance(
+            target.obj, (type, FunctionType, MethodType)):
+        raise Abort(f"setting {name} of a {session.type_name(target)}")
+    cls = session.type_of(target)
+    if cls in allow.BUILTIN_TYPES:
+        raise Abort(f"setting {name} of a {cls.__name__}")
+    setter, node = lookup(session, cls, "__setattr__")
+    if isinstance(setter, FunctionType):
+        call.call(session, session.lift(setter, node), [target, constant(name), value], {})
+    elif setter is object.__setattr__:
+        plain_store(session, target, name, value)
+    else:
+        raise Abort(f"{cls.__name__}.__setattr__")
+
+
+def plain_store(session: Session, target: Value, name: str, value: Value) -> None:
+    """`object.__setattr__(target, name, value)`."""
+    cls = session.type_of(target)
+    found, node = lookup(session, cls, name)
+    if found is not MISSING:
+        if isinstance(found, property):
+            if node is not None:
+                node.check_identity()
+            if found.fset is None:
+                raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no setter")
+            call.call(session, Obj(found.fset, session.tree.constant(found.fset)), [target, value], {})
+            return
+        if isinstance(found, MemberDescriptorType):
+            if not isinstance(target, Obj):
+                raise Abort("slots of an object made inside the program")
+            session.note(target.obj, target.source)
+            session.slots[id(target.obj), name] = (target.source, name, value)
+            return
+        if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
+            raise Abort(f"a descriptor of type {type(found).__name__} that is written to")
+        if node is not None:
+            node.check_type()
+    if name in ("__class__", "__dict__"):
+        raise Abort(f"assigning {name}")
+    attributes = session.attributes(target)
+    if attributes is None:
+        raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+    attributes.set(name, value)
+
+
+def delete(session: Session, target: Value, name: str) -> None:
+    """`del target.name`."""
+    if not isinstance(target, (Obj, InstanceV)) or isinstance(target, Obj) and isinstance(
+            target.obj, (ModuleType, type, FunctionType)):
+        raise Abort(f"deleting {name} of a {session.type_name(target)}")
+    cls = session.type_of(target)
+    deleter, node = lookup(session, cls, "__delattr__")
+    if isinstance(deleter, FunctionType):
+        call.call(session, session.lift(deleter, node), [target, constant(name)], {})
+        return
+    plain_delete(session, target, name)
+
+
+def plain_delete(session: Session, target: Value, name: str) -> None:
+    """`object.__delattr__(target, name)`."""
+    cls = session.type_of(target)
+    found, _ = lookup(session, cls, name)
+    if found is not MISSING and (hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")):
+        raise Abort(f"deleting the descriptor {name}")
+    attributes = session.attributes(target)
+    if attributes is None or not attributes.delete(name):
+        raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+
+

@@ -1,0 +1,283 @@
+"""Builtin functions and unbound methods of builtin types."""
+
+from __future__ import annotations
+
+import builtins as python
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
+from rushlight.compiler.capture.semantics import call as calls
+from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.value import (
+    NONE,
+    FunctionV,
+    InstanceV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    Value,
+    constant,
+)
+from rushlight.compiler.capture.view import DictV, ListV
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+
+def call(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
+    """Call a builtin function or an unbound method of a builtin type."""
+    handler = _FUNCTIONS.get(fn) if _hashable(fn) else None
+    if handler is not None:
+        return handler(session, args, kwargs)
+    if isinstance(fn, (MethodDescriptorType, WrapperDescriptorType)) and args:
+        return _unbound(session, fn, args, kwargs)
+    if allow.is_pure(fn):
+        return _pure(session, fn, args, kwargs)
+    owner = getattr(fn, "__self__", None)
+    if owner is not None and isinstance(owner, allow.PURE_METHOD_TYPES):
+        return methods.call(session, constant(owner), fn.__name__, args, kwargs)
+    if isinstance(owner, type) and owner in allow.BUILTIN_TYPES and fn.__name__ in ("fromkeys", "fromhex", "maketrans"):
+        if fn.__name__ == "fromkeys" and owner is dict:
+            value = args[1] if len(args) > 1 else NONE
+            return DictV({container.key_of(session, k): value for k in iterate.unpack(session, args[0])})
+        return _pure(session, fn, args, kwargs)
+    raise Abort(f"the builtin {getattr(fn, '__qualname__', fn)}")
+
+
+def _hashable(fn: Any) -> bool:
+    try:
+        hash(fn)
+    except TypeError:
+        return False
+    return True
+
+
+def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
+    name = fn.__name__
+    if any(isinstance(a, TensorV) for a in args):
+        from rushlight.compiler.capture.semantics import tensor
+
+        if name in _TENSOR_OPERATORS:
+            return tensor.operator(session, fn, *args)
+        raise Abort(f"{name} of a tensor")
+    if name in compare.OPERATOR_SYMBOLS and not kwargs and len(args) == 2 and not all(map(session.is_concrete, args)):
+        symbol = compare.OPERATOR_SYMBOLS[name]
+        if symbol in compare.RICH:
+            return compare.rich(session, symbol, *args)
+        return compare.binary(session, symbol, *args, inplace=False)
+    if name in ("prod", "fsum", "dist", "sumprod", "hypot", "gcd", "lcm"):
+        positional = [_numbers(session, a) for a in args]
+    else:
+        positional = [session.concrete(a) for a in args]
+    if name == "pow" and len(positional) == 2:
+        return compare.binary(session, "**", *args, inplace=False)
+    if name in ("factorial", "comb", "perm") and any(isinstance(x, int) and x > 5000 for x in positional):
+        raise Abort("a huge number")
+    try:
+        result = fn(*positional, **{k: session.concrete(v) for k, v in kwargs.items()})
+    except Exception as error:
+        raise Raised(error.with_traceback(None)) from None
+    if not session.is_concrete(constant(result)):
+        raise Abort(f"the result of {name}")
+    return constant(result)
+
+
+_TENSOR_OPERATORS = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs", "invert",
+                               "inv", "and_", "or_", "xor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge", "getitem"))
+
+
+def _numbers(session: Session, value: Value) -> Any:
+    if session.is_concrete(value):
+        return session.concrete(value)
+    return [session.concrete(x) for x in iterate.unpack(session, value)]
+
+
+def _unbound(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
+    """`list.append(items, x)`, `object.__setattr__(self, name, value)`."""
+    owner, name, self_ = fn.__objclass__, fn.__name__, args[0]
+    if owner is object:
+        match name, args[1:]:
+            case "__setattr__", [key, value]:
+                attr.plain_store(session, self_, session.concrete(key), value)
+                return NONE
+            case "__delattr__", [key]:
+                attr.plain_delete(session, self_, session.concrete(key))
+                return NONE
+            case "__getattribute__", [key]:
+                raise Abort("object.__getattribute__")
+            case "__init__", []:
+                return NONE
+            case ("__eq__" | "__ne__"), [other]:
+                equal = compare.same(session, self_, other)
+                return constant((equal if name == "__eq__" else not equal) or NotImplemented)
+        raise Abort(f"object.{name}")
+    kind = session.type_of(self_)
+    if kind is not owner or isinstance(self_, (TensorV, InstanceV)):
+        raise Abort(f"{owner.__name__}.{name} of a {kind.__name__}")
+    return methods.call(session, self_, name, args[1:], kwargs)
+
+
+def iterate_now(session: Session, value: Value) -> list[Value]:
+    """All items of an iterable."""
+    return iterate.unpack(session, value)
+
+
+# the functions
+
+
+def _isinstance(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    value, classes = args
+    return constant(_instance_of(session, value, classes))
+
+
+def _instance_of(session: Session, value: Value, classes: Value) -> bool:
+    if not isinstance(classes, Obj) or isinstance(classes.obj, tuple):
+        return any([_instance_of(session, value, c) for c in iterate.unpack(session, classes)])
+    cls = session.concrete(classes)
+    if not isinstance(cls, type):
+        if hasattr(cls, "__args__") and all(isinstance(c, type) for c in cls.__args__):
+            return any(_instance_of(session, value, constant(c)) for c in cls.__args__)
+        raise Abort("isinstance with something that is not a class")
+    if isinstance(value, (MethodV, FunctionV)) or not hasattr(type(cls), "__instancecheck__"):
+        raise Abort("isinstance of a function")
+    if not allow.plain_instance_check(cls):
+        raise Abort(f"isinstance with {cls.__name__}, which decides by itself")
+    return issubclass(session.type_of(value), cls)
+
+
+def _issubclass(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    sub, classes = session.concrete(args[0]), session.concrete(args[1])
+    for cls in classes if isinstance(classes, tuple) else (classes,):
+        if not isinstance(cls, type) or not allow.plain_instance_check(cls):
+            raise Abort("issubclass with something that decides by itself")
+    try:
+        return constant(issubclass(sub, classes))
+    except TypeError as error:
+        raise Raised(error) from None
+
+
+def _getattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    name = session.concrete(args[1])
+    try:
+        return attr.load(session, args[0], name)
+    except Raised as raised:
+        if len(args) == 3 and isinstance(raised.value, AttributeError):
+            return args[2]
+        raise
+
+
+def _hasattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(attr.has(session, args[0], session.concrete(args[1])))
+
+
+def _setattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    attr.store(session, args[0], session.concrete(args[1]), args[2])
+    return NONE
+
+
+def _delattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    attr.delete(session, args[0], session.concrete(args[1]))
+    return NONE
+
+
+def _next(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    found = iterate.advance(session, args[0])
+    if found is not None:
+        return found
+    return args[1] if len(args) > 1 else raise_(StopIteration, *methods.stop_value(session, args[0]))
+
+
+def _iter(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1:
+        raise Abort("iter with a sentinel")
+    return iterate.iterate(session, args[0])
+
+
+def _sum(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    total = kwargs.get("start", args[1] if len(args) > 1 else constant(0))
+    for item in iterate.steps(session, args[0]):
+        total = compare.binary(session, "+", total, item, inplace=False)
+    return total
+
+
+def _all(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(all(container.truth(session, item) for item in iterate.steps(session, args[0])))
+
+
+def _any(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(any(container.truth(session, item) for item in iterate.steps(session, args[0])))
+
+
+def _extreme(symbol: str) -> Any:
+    name = "max" if symbol == ">" else "min"
+
+    def choose(session: Session, args: Args, kwargs: Kwargs) -> Value:
+        items = iterate.unpack(session, args[0]) if len(args) == 1 else list(args)
+        key = kwargs.get("key", NONE)
+        if not items:
+            return kwargs["default"] if "default" in kwargs else raise_(ValueError, f"{name}() iterable argument is empty")
+        if any(isinstance(x, TensorV) for x in items):
+            raise Abort(f"{name} of tensors")
+        measure = (lambda x: x) if key is NONE else lambda x: calls.call(session, key, [x], {})
+        best, best_key = items[0], measure(items[0])
+        for item in items[1:]:
+            item_key = measure(item)
+            if container.truth(session, compare.rich(session, symbol, item_key, best_key)):
+                best, best_key = item, item_key
+        return best
+
+    return choose
+
+
+def _sorted(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return ListV(methods.sorted_items(session, iterate.unpack(session, args[0]), kwargs))
+
+
+def _callable(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    value = args[0]
+    if isinstance(value, (FunctionV, MethodV)) or isinstance(value, Obj) and isinstance(
+            value.obj, (FunctionType, type, BuiltinFunctionType)):
+        if isinstance(value, Obj):
+            session.concrete(value)
+        return constant(True)
+    if isinstance(value, TensorV):
+        return constant(False)
+    cls = session.type_of(value)
+    return constant(cls not in allow.BUILTIN_TYPES and attr.lookup(session, cls, "__call__")[0] is not attr.MISSING)
+
+
+def _vars(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1:
+        raise Abort("vars() of the local scope")
+    return attr.load(session, args[0], "__dict__")
+
+
+def _repr(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    value = args[0]
+    if not session.is_concrete(value) or isinstance(value, (SetV, TensorV)) or callable(session.concrete(value)):
+        raise Abort("the text of an object")
+    return constant(repr(session.concrete(value)))
+
+
+def _len(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(container.length(session, args[0]))
+
+
+def _refuse(name: str) -> Any:
+    def refuse(session: Session, args: Args, kwargs: Kwargs) -> Value:
+        raise Abort(f"{name}()")
+
+    return refuse
+
+
+_FUNCTIONS: dict[Any, Any] = {
+    len: _len, isinstance: _isinstance, issubclass: _issubclass, getattr: _getattr, hasattr: _hasattr, setattr: _setattr,
+    delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"), min: _extreme("<"),
+    sorted: _sorted, callable: _callable, vars: _vars, repr: _repr, ascii: _repr,
+    **{getattr(python, name): _refuse(name) for name in (
+        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "id", "dir", "__import__", "breakpoint", "hash")},
+}

@@ -1,0 +1,249 @@
+"""Calling classes: builtin constructors and instances of user classes."""
+
+from __future__ import annotations
+
+import collections
+from abc import ABCMeta
+from types import FunctionType
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, methods
+from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.value import (
+    GeneratorV,
+    InstanceV,
+    IterV,
+    Obj,
+    SetV,
+    SuperV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
+from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core.tensor import Tensor
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+
+def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    """`cls(*args, **kwargs)`."""
+    special = _CONSTRUCTORS.get(cls)
+    if special is not None:
+        return special(session, args, kwargs)
+    if cls in allow.PURE_CONSTRUCTORS:
+        return _pure(session, cls, args, kwargs)
+    handled = context.framework_class(session, cls, args, kwargs)
+    if handled is not None:
+        return handled
+    if issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__.__module__.startswith("namedtuple_"):
+        return _named_tuple(session, cls, args, kwargs)
+    if issubclass(cls, BaseException):
+        return _exception(session, cls, args, kwargs)
+    if issubclass(cls, Tensor):
+        raise Abort(f"making a {cls.__name__}")
+    return _user_class(session, cls, args, kwargs)
+
+
+def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    if any(isinstance(a, TensorV) for a in args):
+        raise Abort(f"{cls.__name__} of a tensor")
+    if cls in (int, float, str, complex) and len(args) == 1:
+        kind = session.type_of(args[0])
+        if kind not in allow.BUILTIN_TYPES and not session.is_concrete(args[0]):
+            found = container.special(session, args[0], {str: "__str__"}.get(cls, f"__{cls.__name__}__"))
+            if found is None:
+                raise Abort(f"{cls.__name__} of a {kind.__name__}")
+            return call.call(session, found, [], {})
+    try:
+        if cls is frozenset:
+            return constant(frozenset(*[methods.keys_of(session, a) for a in args]))
+        return constant(cls(*[session.concrete(a) for a in args], **{k: session.concrete(v) for k, v in kwargs.items()}))
+    except Exception as error:
+        raise Raised(error.with_traceback(None)) from None
+
+
+def _named_tuple(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    found, node = attr.lookup(session, cls, "__new__")
+    if node is not None:
+        node.check_identity()
+    values = dict(zip(cls._fields, args))
+    if len(args) > len(cls._fields) or set(kwargs) & set(values):
+        raise Abort(f"wrong arguments of {cls.__name__}")
+    values.update(kwargs)
+    for name, default in cls._field_defaults.items():
+        if name not in values:
+            if not allow.is_plain(default):
+                raise Abort(f"the default of {cls.__name__}.{name}")
+            values[name] = constant(default)
+    if set(values) != set(cls._fields):
+        raise Abort(f"wrong arguments of {cls.__name__}")
+    return TupleV([values[name] for name in cls._fields], cls)
+
+
+def _exception(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    if cls.__init__ is not cls.__base__.__init__ or isinstance(cls.__dict__.get("__new__"), FunctionType) or kwargs:
+        raise Abort(f"an exception class with a constructor of its own: {cls.__name__}")
+    return constant(cls(*[session.concrete(a) for a in args]))
+
+
+def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    if type(cls) not in (type, ABCMeta) or cls.__flags__ & attr.IMMUTABLE_TYPE:
+        raise Abort(f"making a {cls.__name__}")
+    if getattr(cls, "__abstractmethods__", None):
+        raise Abort(f"making an abstract {cls.__name__}")
+    new, _ = attr.lookup(session, cls, "__new__")
+    init, node = attr.lookup(session, cls, "__init__")
+    if new is not object.__new__ or not _plain_layout(cls) or attr.lookup(session, cls, "__del__")[0] is not attr.MISSING:
+        raise Abort(f"making a {cls.__name__}")
+    made = InstanceV(cls, DictV())
+    if init is object.__init__:
+        if args or kwargs:
+            raise_(TypeError, f"{cls.__name__}() takes no arguments")
+        return made
+    if not isinstance(init, FunctionType):
+        raise Abort(f"{cls.__name__}.__init__ is not a plain function")
+    result = call.call(session, session.lift(init, node), [made, *args], kwargs)
+    if not (isinstance(result, Obj) and result.obj is None):
+        raise Abort("an __init__ that returns something")
+    return made
+
+
+def _plain_layout(cls: type) -> bool:
+    """Are the instances plain objects with a `__dict__` and no slots?"""
+    return "__dict__" in dir(cls) and all(
+        c is object or c.__flags__ & attr.HEAP_TYPE and not c.__dict__.get("__slots__") for c in cls.__mro__)
+
+
+# constructors of builtin types
+
+
+def _list(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return ListV([v for a in args for v in iterate.unpack(session, a)])
+
+
+def _tuple(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) == 1 and isinstance(args[0], Obj) and type(args[0].obj) is tuple:
+        return args[0]
+    return TupleV([v for a in args for v in iterate.unpack(session, a)])
+
+
+def _dict(session: Session, args: Args, kwargs: Kwargs, kind: type = dict) -> Value:
+    made = DictV(kind=kind)
+    methods.update(session, made, args, kwargs)
+    return made
+
+
+def _set(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return SetV({key for a in args for key in methods.keys_of(session, a)})
+
+
+def _zip(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    strict = "strict" in kwargs and container.truth(session, kwargs["strict"])
+    sources = [iterate.iterate(session, a) for a in args]
+
+    def pairs():
+        while sources:
+            row = []
+            for source in sources:
+                item = iterate.advance(session, source)
+                if item is None:
+                    if strict:
+                        if row or any(iterate.advance(session, s) is not None for s in sources[1:]):
+                            raise Abort("a strict zip of different lengths")
+                    return
+                row.append(item)
+            yield TupleV(row)
+
+    return IterV(pairs())
+
+
+def _enumerate(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    start = session.concrete(kwargs["start"] if "start" in kwargs else args[1]) if kwargs or len(args) > 1 else 0
+    source = iterate.iterate(session, args[0])
+
+    def pairs():
+        at = start
+        while (item := iterate.advance(session, source)) is not None:
+            yield TupleV([constant(at), item])
+            at += 1
+
+    return IterV(pairs())
+
+
+def _map(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    fn, sources = args[0], [iterate.iterate(session, a) for a in args[1:]]
+
+    def results():
+        while True:
+            row = []
+            for source in sources:
+                item = iterate.advance(session, source)
+                if item is None:
+                    return
+                row.append(item)
+            yield call.call(session, fn, row, {})
+
+    return IterV(results())
+
+
+def _filter(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    fn, source = args[0], iterate.iterate(session, args[1])
+
+    def chosen():
+        while (item := iterate.advance(session, source)) is not None:
+            keep = item if isinstance(fn, Obj) and fn.obj is None else call.call(session, fn, [item], {})
+            if container.truth(session, keep):
+                yield item
+
+    return IterV(chosen())
+
+
+def _reversed(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    value = args[0]
+    if isinstance(value, (Obj, InstanceV)) and container.special(session, value, "__reversed__") is not None:
+        return call.call(session, container.special(session, value, "__reversed__"), [], {})
+    if isinstance(value, (IterV, GeneratorV, SetV)):
+        raise Abort("reversed")
+    return IterV(iter(iterate.unpack(session, value)[::-1]))
+
+
+def _super(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if args:
+        cls, self_ = args[0], args[1]
+        return SuperV(session.concrete(cls), self_)
+    frame = session.frames[-1]
+    code = frame.code
+    if not code.co_argcount:
+        raise Abort("super() without arguments")
+    self_ = frame.locals[0]
+    if hasattr(self_, "content"):  # the first argument may live in a cell
+        self_ = self_.content
+    cell = frame.locals[len(frame.locals) - len(code.co_freevars) + code.co_freevars.index("__class__")]
+    return SuperV(session.concrete(cell.content), self_)
+
+
+def _type(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1:
+        raise Abort("making a class")
+    return constant(session.type_of(args[0]))
+
+
+def _object(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    raise Abort("a bare object()")
+
+
+def _bool(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(container.truth(session, args[0]) if args else False)
+
+
+_CONSTRUCTORS: dict[type, Any] = {
+    list: _list, tuple: _tuple, dict: _dict, set: _set, zip: _zip, enumerate: _enumerate, map: _map, filter: _filter,
+    reversed: _reversed, super: _super, type: _type, object: _object, bool: _bool,
+    collections.OrderedDict: lambda session, args, kwargs: _dict(session, args, kwargs, collections.OrderedDict),
+}
+

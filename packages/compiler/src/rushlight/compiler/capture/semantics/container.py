@@ -1,0 +1,268 @@
+"""Subscripts, membership, length, truth."""
+
+from __future__ import annotations
+
+import operator
+from types import FunctionType
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import attr, call, compare, iterate, tensor
+from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.value import (
+    BoundBuiltin,
+    FunctionV,
+    GeneratorV,
+    InstanceV,
+    IterV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
+from rushlight.compiler.capture.view import DictV, DictView, ListV
+
+
+def special(session: Session, value: Value, name: str) -> Value | None:
+    """A special method of a user class, bound; None when the class has none."""
+    if not isinstance(value, (Obj, InstanceV)) or isinstance(value, Obj) and type(value.obj) in allow.BUILTIN_TYPES:
+        return None
+    cls = session.type_of(value)
+    found, node = attr.lookup(session, cls, name)
+    if found is attr.MISSING or found is None:
+        return None
+    if isinstance(found, FunctionType):
+        return MethodV(session.lift(found, node), value)
+    raise Abort(f"{cls.__name__}.{name} is not a plain function")
+
+
+def key_of(session: Session, value: Value) -> Any:
+    """A dict or set key as a Python object."""
+    key = session.concrete(value)
+    try:
+        hash(key)
+    except TypeError as error:
+        raise Raised(error) from None
+    if isinstance(key, float) and key != key:
+        raise Abort("a NaN as key")
+    return key
+
+
+def get_item(session: Session, value: Value, index: Value) -> Value:
+    """`value[index]`."""
+    if isinstance(value, TensorV) or isinstance(index, TensorV):
+        return tensor.call_method(session, value, "__getitem__", [index])
+    if isinstance(value, TupleV):
+        return _item(session, value.items, index, "tuple", lambda items: TupleV(items))
+    found = session.as_list(value)
+    if found is not None:
+        return _item(session, found.load(), index, "list", lambda items: ListV(items))
+    mapping = session.as_dict(value)
+    if mapping is not None:
+        key = key_of(session, index)
+        result = mapping.get(key)
+        return raise_(KeyError, key) if result is None else result
+    if isinstance(value, Obj):
+        if isinstance(value.obj, type):
+            raise Abort("subscripting a class")
+        if type(value.obj) is tuple or isinstance(value.obj, tuple) and hasattr(type(value.obj), "_fields"):
+            items = iterate.fixed_items(session, value)
+            return _item(session, items, index, "tuple", lambda items: TupleV(items))
+        if type(value.obj) in allow.PURE_METHOD_TYPES:
+            try:
+                return constant(operator.getitem(session.concrete(value), session.concrete(index)))
+            except Exception as error:
+                raise Raised(error) from None
+    getter = special(session, value, "__getitem__")
+    if getter is not None:
+        return call.call(session, getter, [index], {})
+    raise Abort(f"subscripting a {session.type_name(value)}")
+
+
+def _item(session: Session, items: list[Value], index: Value, kind: str, build: Any) -> Value:
+    at = session.concrete(index)
+    try:
+        found = items[at]
+    except IndexError:
+        return raise_(IndexError, f"{kind} index out of range")
+    except TypeError:
+        return raise_(TypeError, f"{kind} indices must be integers or slices, not {type(at).__name__}")
+    return build(found) if isinstance(at, slice) else found
+
+
+def set_item(session: Session, target: Value, index: Value, value: Value) -> None:
+    """`target[index] = value`."""
+    if isinstance(target, TensorV):
+        tensor.call_method(session, target, "__setitem__", [index, value])
+        return
+    found = session.as_list(target)
+    if found is not None:
+        at = session.concrete(index)
+        try:
+            if isinstance(at, slice):
+                found.write("setslice", at, iterate.unpack(session, value))
+            else:
+                found.load()[at]
+                found.write("setitem", at, value)
+        except IndexError:
+            raise_(IndexError, "list assignment index out of range")
+        except (TypeError, ValueError) as error:
+            raise Raised(error) from None
+        return
+    mapping = session.as_dict(target)
+    if mapping is not None:
+        mapping.set(key_of(session, index), value)
+        return
+    setter = special(session, target, "__setitem__")
+    if setter is None:
+        raise Abort(f"assigning to an item of a {session.type_name(target)}")
+    call.call(session, setter, [index, value], {})
+
+
+def delete_item(session: Session, target: Value, index: Value) -> None:
+    """`del target[index]`."""
+    found = session.as_list(target)
+    if found is not None:
+        at = session.concrete(index)
+        try:
+            found.load()[at]
+        except IndexError:
+            raise_(IndexError, "list assignment index out of range")
+        found.write("delitem", at)
+        return
+    mapping = session.as_dict(target)
+    if mapping is not None:
+        key = key_of(session, index)
+        if not mapping.delete(key):
+            raise_(KeyError, key)
+        return
+    deleter = special(session, target, "__delitem__")
+    if deleter is None:
+        raise Abort(f"deleting an item of a {session.type_name(target)}")
+    call.call(session, deleter, [index], {})
+
+
+def contains(session: Session, container: Value, item: Value) -> bool:
+    """`item in container`."""
+    if isinstance(container, DictView) and container.what == "keys":
+        container = container.mapping
+    if isinstance(container, SetV):
+        return key_of(session, item) in container.keys
+    mapping = session.as_dict(container)
+    if mapping is not None:
+        return mapping.get(key_of(session, item)) is not None
+    if isinstance(container, Obj) and type(container.obj) in (str, bytes, range, frozenset):
+        try:
+            return session.concrete(item) in session.concrete(container)
+        except TypeError as error:
+            raise Raised(error) from None
+    if isinstance(container, Obj) and type(container.obj) is set:
+        return _in_existing_set(session, container, key_of(session, item))
+    checker = special(session, container, "__contains__")
+    if checker is not None:
+        return truth(session, call.call(session, checker, [item], {}))
+    if isinstance(container, TensorV):
+        raise Abort("membership in a tensor")
+    for candidate in iterate.steps(session, container):
+        if compare.same(session, candidate, item) or truth(session, compare.rich(session, "==", candidate, item)):
+            return True
+    return False
+
+
+def _in_existing_set(session: Session, container: Obj, key: Any) -> bool:
+    if container.source is None or not all(map(immutable, container.obj)):
+        raise Abort("membership in a set of objects")
+    container.source.check_type()
+    found = key in container.obj
+    container.source.check("in" if found else "not_in", type(key), key)
+    return found
+
+
+def length(session: Session, value: Value) -> int:
+    """`len(value)`."""
+    if isinstance(value, TupleV):
+        return len(value.items)
+    if isinstance(value, SetV):
+        return len(value.keys)
+    if isinstance(value, DictView):
+        return len(value.mapping.load())
+    if isinstance(value, TensorV):
+        if not value.tracer._meta.shape:
+            raise_(TypeError, "len() of a 0-d tensor")
+        return value.tracer._meta.shape[0]
+    found = session.as_list(value)
+    if found is not None:
+        return len(found.load())
+    mapping = session.as_dict(value)
+    if mapping is not None:
+        return len(mapping.load())
+    if isinstance(value, Obj):
+        if isinstance(value.obj, tuple) and type(value.obj) is not allow.PURE_METHOD_TYPES[-1]:
+            return len(iterate.fixed_items(session, value))
+        if type(value.obj) in allow.PURE_METHOD_TYPES:
+            try:
+                return len(session.concrete(value))
+            except TypeError as error:
+                raise Raised(error) from None
+        if type(value.obj) is set and value.source is not None:
+            value.source.check_type()
+            value.source.check("len", len(value.obj))
+            return len(value.obj)
+    method = special(session, value, "__len__")
+    if method is None:
+        raise Abort(f"len() of a {session.type_name(value)}")
+    size = session.concrete(call.call(session, method, [], {}))
+    if type(size) is not int or size < 0:
+        raise Abort("a __len__ that gives no length")
+    return size
+
+
+def truth(session: Session, value: Value) -> bool:
+    """`bool(value)`."""
+    if isinstance(value, Obj):
+        obj = value.obj
+        if obj is None or obj is True or obj is False or type(obj) in (int, float, str, bytes, complex, range, frozenset):
+            return bool(session.concrete(value))
+        if isinstance(obj, tuple):
+            if value.source is None:
+                return bool(obj)
+            value.source.check_type()
+            value.source.check("true" if obj else "empty")
+            return bool(obj)
+        if immutable(obj) and allow.is_leaf_object(obj) or isinstance(obj, type):
+            return bool(session.concrete(value))
+        if type(obj) is list:
+            found = session.as_list(value)
+            if found.items is None and not found.log:
+                value.source.check("true" if obj else "empty")
+                return bool(obj)
+    if isinstance(value, (TupleV, ListV, SetV, DictView)) or session.as_list(value) is not None:
+        return length(session, value) != 0
+    mapping = session.as_dict(value)
+    if mapping is not None:
+        return not mapping.empty()
+    if isinstance(value, TensorV):
+        raise Abort("control flow on the value of a tensor")
+    if isinstance(value, (FunctionV, MethodV, BoundBuiltin, IterV, GeneratorV)):
+        return True
+    method = special(session, value, "__bool__")
+    if method is not None:
+        result = session.concrete(call.call(session, method, [], {}))
+        if type(result) is not bool:
+            raise Abort("a __bool__ that gives no bool")
+        return result
+    if isinstance(value, Obj) and type(value.obj) in allow.BUILTIN_TYPES:
+        if type(value.obj) is set and value.source is not None:
+            return length(session, value) != 0
+        return True
+    if special(session, value, "__len__") is not None:
+        return length(session, value) != 0
+    if isinstance(value, Obj) and not isinstance(value.obj, FunctionType) and type(value.obj).__flags__ & attr.IMMUTABLE_TYPE:
+        raise Abort(f"the truth of a {type(value.obj).__name__}")
+    if isinstance(value, DictV):
+        return bool(value.load())
+    return True

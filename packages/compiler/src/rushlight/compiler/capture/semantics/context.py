@@ -1,0 +1,103 @@
+"""Framework functions and context managers that change the state of the thread.
+
+Gradient modes are entered for real during the dry run, because framework code run natively asks for them; the capture
+puts everything back at its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.semantics import call as calls
+from rushlight.compiler.capture.semantics import container
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.state import grad_enabled
+from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, Value, constant
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+GRAD_MODES = frozenset(("no_grad", "enable_grad", "set_grad_enabled"))
+
+
+class GradModeV(Value):
+    """An instance of `no_grad`, `enable_grad` or `set_grad_enabled` that the program made."""
+
+    __slots__ = ("mode", "entered")
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.entered: list[Any] = []
+
+    def enter(self) -> None:
+        """Switch the mode."""
+        from rushlight.autograd import enable_grad, no_grad
+
+        manager = enable_grad() if self.mode else no_grad()
+        manager.__enter__()
+        self.entered.append(manager)
+
+    def exit(self) -> None:
+        """Switch back."""
+        self.entered.pop().__exit__(None, None, None)
+
+
+def framework_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
+    """Instances of framework classes that the capture models; None for other classes."""
+    if not cls.__module__.startswith("rushlight.autograd"):
+        return None
+    if cls.__name__ not in GRAD_MODES:
+        raise Abort(f"{cls.__module__}.{cls.__name__}")
+    if cls.__name__ == "set_grad_enabled":
+        raise Abort("set_grad_enabled")
+    if args:
+        raise Abort(f"{cls.__name__} with arguments")
+    return GradModeV(cls.__name__ == "enable_grad")
+
+
+def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
+    """Calls of framework functions that only read or switch state; None for other functions."""
+    module, name = fn.__module__ or "", fn.__name__
+    if not allow.is_framework_module(module):
+        return None
+    if module.startswith("rushlight.autograd") and name == "is_grad_enabled":
+        return constant(grad_enabled())
+    if module == "rushlight.autograd.modes" and name == "fresh" and session.type_of(args[0]).__name__ in ("no_grad", "enable_grad"):
+        return GradModeV(session.type_of(args[0]).__name__ == "enable_grad")
+    if module.startswith("rushlight.compiler") and name == "is_compiling":
+        return constant(True)
+    if module == "rushlight.core.dtypes" and name == "get_default_dtype":
+        return constant(fn())
+    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")) and not allow.is_leaf(fn):
+        raise Abort(f"{module}.{name}")
+    return None
+
+
+def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value | None:
+    """Calls of framework objects that are neither functions nor classes; None for other objects."""
+    module = type(fn.obj).__module__
+    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")):
+        raise Abort(f"calling a {type(fn.obj).__name__}")
+    return None
+
+
+def enter(session: Session, manager: Value) -> tuple[Value, Value]:
+    """`with manager:` up to the block: the exit function, and the value of `as`."""
+    if isinstance(manager, GradModeV):
+        manager.enter()
+
+        def leave(session: Session, args: Args, kwargs: Kwargs) -> Value:
+            manager.exit()
+            return NONE
+
+        return Special("exit", leave), NONE
+    if not isinstance(manager, (Obj, InstanceV)) or isinstance(manager, Obj) and type(manager.obj) in allow.BUILTIN_TYPES:
+        raise Abort(f"a {session.type_name(manager)} as context manager")
+    if type(getattr(manager, "obj", None)).__module__.startswith(("rushlight.", "_thread", "threading", "numpy")):
+        raise Abort(f"a {session.type_name(manager)} as context manager")
+    start = container.special(session, manager, "__enter__")
+    stop = container.special(session, manager, "__exit__")
+    if start is None or stop is None:
+        raise Abort(f"a {session.type_name(manager)} as context manager")
+    return stop, calls.call(session, start, [], {})

@@ -1,0 +1,148 @@
+"""Tensors: attributes, and native calls of framework functions on tracers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import attr
+from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.value import GeneratorV, InstanceV, IterV, MethodV, Obj, SetV, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core.tensor import Tensor
+
+# Methods that look at the numbers, or at state that a tracer has not.
+NEEDS_VALUE = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__",
+                         "__contains__", "__repr__", "__str__", "__format__", "data_ptr", "storage", "untyped_storage"))
+
+
+def attribute(session: Session, value: TensorV, name: str) -> Value:
+    """`tensor.name`."""
+    tracer = value.tracer
+    kind = tracer._kind
+    if name == "__class__":
+        return constant(kind)
+    if name == "grad":
+        return _grad(session, value)
+    if name in ("__dict__", "_version") or name in NEEDS_VALUE:
+        raise Abort(f"{name} of a tensor")
+    if value.source is not None and name in getattr(session.recorder.real(tracer), "__dict__", ()):
+        raise Abort(f"the attribute {name} that was set on a tensor")
+    found = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), attr.MISSING)
+    if isinstance(found, property):
+        if not allow.is_leaf(found.fget):
+            raise Abort(f"Tensor.{name}")
+        return _natively(session, getattr, tracer, name)
+    if isinstance(found, FunctionType):
+        return MethodV(constant(found), value)
+    if found is attr.MISSING:
+        if allow_missing(kind, name):
+            return raise_(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+        raise Abort(f"Tensor.{name}")
+    if immutable(found) and not isinstance(found, type):
+        return constant(found)
+    raise Abort(f"Tensor.{name}")
+
+
+def allow_missing(kind: type, name: str) -> bool:
+    """Is it certain that tensors have no such attribute, also after loading other packages?"""
+    return not hasattr(kind, name) and not name.startswith("__") and not _owned(name)
+
+
+def _owned(name: str) -> bool:
+    from rushlight.core import siblings
+
+    return siblings.load_owner_of_method(Tensor, name)
+
+
+def _grad(session: Session, value: TensorV) -> Value:
+    if value.source is None:
+        raise Abort("the gradient of an intermediate")
+    if session.recorder.grad_may_change:
+        raise Abort("a gradient after backward")
+    found = session.recorder.real(value.tracer).grad
+    return value.source.read("attr", "grad", found)
+
+
+def call_method(session: Session, value: Value, name: str, args: list[Value]) -> Value:
+    """`tensor.name(*args)` for a method of the framework."""
+    if not isinstance(value, TensorV):
+        raise Abort(f"{name} of a {session.type_name(value)} with a tensor")
+    return native(session, getattr(Tensor, name), [value, *args], {})
+
+
+def operator(session: Session, function: Callable, *operands: Value) -> Value:
+    """An operator of which an operand is a tensor."""
+    for x in operands:
+        if not isinstance(x, TensorV) and not session.is_concrete(x):
+            raise Abort(f"an operator between a tensor and a {session.type_name(x)}")
+    return _natively(session, function, *[unwrap(session, x) for x in operands])
+
+
+def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Run a framework function on tracers."""
+    name = getattr(fn, "__name__", "")
+    if name in NEEDS_VALUE or name in allow.NOT_LEAF:
+        raise Abort(f"{name} of a tensor")
+    if kwargs.get("out") is not None and not (isinstance(kwargs["out"], Obj) and kwargs["out"].obj is None):
+        raise Abort("out=")
+    positional = [unwrap(session, a) for a in args]
+    named = {k: unwrap(session, v) for k, v in kwargs.items()}
+    return _natively(session, fn, *positional, **named)
+
+
+def _natively(session: Session, fn: Callable, *args: Any, **kwargs: Any) -> Value:
+    try:
+        result = fn(*args, **kwargs)
+    except (RecursionError, MemoryError) as error:
+        raise Abort(type(error).__name__) from error
+    except Exception as error:
+        raise Raised(error.with_traceback(None)) from None
+    return wrap(session, result)
+
+
+def unwrap(session: Session, value: Value) -> Any:
+    """A value as framework functions take it; the program depends on all of it."""
+    match value:
+        case TensorV():
+            return value.tracer
+        case TupleV():
+            items = [unwrap(session, x) for x in value.items]
+            return tuple(items) if value.kind is tuple else value.kind(*items)
+        case ListV():
+            return [unwrap(session, x) for x in value.load()]
+        case DictV():
+            return {k: unwrap(session, v) for k, v in value.load().items()}
+        case IterV() | GeneratorV() | SetV() | InstanceV():
+            raise Abort(f"a {session.type_name(value)} given to a framework function")
+        case Obj():
+            found = session.as_list(value) or session.as_dict(value)
+            if found is not None:
+                return unwrap(session, found)
+            if type(value.obj) is tuple and not immutable(value.obj):
+                from rushlight.compiler.capture.semantics import iterate
+
+                return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
+            return session.concrete(value)
+    raise Abort(f"a {session.type_name(value)} given to a framework function")
+
+
+def wrap(session: Session, result: Any) -> Value:
+    """What a framework function returned, as a value."""
+    if isinstance(result, Tracer):
+        return session.recorder.value_of(result)
+    if isinstance(result, Tensor):
+        return TensorV(session.recorder.constant(result))
+    if isinstance(result, list):
+        return ListV([wrap(session, x) for x in result])
+    if isinstance(result, tuple) and not immutable(result):
+        return TupleV([wrap(session, x) for x in result], type(result))
+    if type(result) is dict:
+        return DictV({k: wrap(session, v) for k, v in result.items()})
+    if immutable(result):
+        return constant(result)
+    raise Abort(f"a {type(result).__name__} returned by a framework function")

@@ -1,0 +1,259 @@
+"""The state of one capture, and how values are looked at.
+
+The session owns the tree of sources, the views over existing objects, and the recorder of tensor operations. Looking at
+a value through `concrete`, `type_of` or `truth` is what makes the captured program depend on it.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleType
+from typing import Any
+
+import rushlight.core.dtypes as dtypes
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.source import Source, SourceTree
+from rushlight.compiler.capture.tensors import Recorder
+from rushlight.compiler.capture.value import (
+    CellV,
+    FunctionV,
+    GeneratorV,
+    InstanceV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+)
+from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core.devices import device
+from rushlight.core.meta import Meta, Size
+from rushlight.core.tensor import Tensor
+
+# Immutable types whose values a guard compares with `==`.
+BY_VALUE = frozenset((int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range, Size))
+# Things that a guard compares with `is`, and that the entry may keep alive.
+BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, enum.Enum)
+
+STEP_LIMIT = 400_000
+DEPTH_LIMIT = 80
+
+
+class Session:
+    """One dry run of a function."""
+
+    def __init__(self) -> None:
+        self.tree = SourceTree(self.lift)
+        self.recorder = Recorder()
+        self.views: dict[int, Any] = {}
+        self.keep: list[Any] = []
+        self.seen: dict[int, dict[Source, None]] = {}
+        self.frames: list[Any] = []
+        self.generators: list[GeneratorV] = []
+        self.slots: dict[tuple[int, str], tuple[Source, str, Value]] = {}
+        self.effects: list[tuple] = []
+        self.steps = 0
+
+    # frames
+
+    def enter(self, frame: Any) -> None:
+        """A frame starts or resumes."""
+        if len(self.frames) >= DEPTH_LIMIT:
+            raise Abort("calls nest too deeply")
+        self.frames.append(frame)
+
+    def leave(self, frame: Any) -> None:
+        """The innermost frame returns, yields or raises."""
+        self.frames.pop()
+
+    def check_budget(self) -> None:
+        """Give up on programs that mostly run Python."""
+        if self.steps > STEP_LIMIT:
+            raise Abort(f"more than {STEP_LIMIT} instructions")
+
+    # looking at values
+
+    def lift(self, obj: Any, source: Source) -> Value:
+        """The value of something that existed before the call."""
+        if isinstance(obj, Tensor):
+            return TensorV(self.recorder.input(obj, source), source)
+        return Obj(obj, source)
+
+    def concrete(self, value: Value) -> Any:
+        """The Python object of an immutable value; the program now depends on it."""
+        if type(value) is Obj:
+            if value.source is not None:
+                self.guard_value(value.obj, value.source)
+            return value.obj
+        if type(value) is TupleV:
+            items = [self.concrete(item) for item in value.items]
+            return tuple(items) if value.kind is tuple else value.kind(items) if value.kind is Size else value.kind(*items)
+        if type(value) is SetV:
+            return frozenset(value.keys)
+        raise Abort(f"the value of a {self.type_name(value)} is needed")
+
+    def guard_value(self, obj: Any, source: Source) -> None:
+        """Make the program depend on an immutable object."""
+        kind = type(obj)
+        if kind in BY_VALUE:
+            if kind is float and math.isnan(obj) or kind is complex and obj != obj:
+                raise Abort("control over a NaN")
+            source.check("eq", kind, repr(obj) if kind in (float, complex) else obj)
+        elif isinstance(obj, BY_IDENTITY):
+            source.check_identity()
+        elif kind is tuple:
+            source.check_type()
+            source.check("len", len(obj))
+            for i, item in enumerate(obj):
+                self.guard_value(item, source.child("item", i, item))
+        elif kind is slice:
+            source.check_type()
+            for part in ("start", "stop", "step"):
+                self.guard_value(getattr(obj, part), source.child("attr", part, getattr(obj, part)))
+        elif kind is frozenset and all(type(x) in BY_VALUE for x in obj):
+            source.check_type()
+            source.check("same_set", obj)
+        else:
+            raise Abort(f"the value of a {kind.__name__} from {source} is needed")
+
+    def is_concrete(self, value: Value) -> bool:
+        """Would `concrete` succeed?"""
+        if type(value) is TupleV:
+            return all(map(self.is_concrete, value.items))
+        return type(value) is Obj and immutable(value.obj)
+
+    def type_of(self, value: Value) -> type:
+        """The type of a value; the program now depends on it."""
+        if type(value) is Obj:
+            if value.source is not None:
+                value.source.check_type()
+            return type(value.obj)
+        if type(value) is TensorV:
+            return value.tracer._kind
+        if type(value) is TupleV:
+            return value.kind
+        if type(value) is InstanceV:
+            return value.cls
+        if type(value) is DictV:
+            return value.kind
+        if type(value) is FunctionV:
+            return FunctionType
+        found = {ListV: list, SetV: set}.get(type(value))
+        if found is None:
+            raise Abort(f"the type of a {self.type_name(value)} is needed")
+        return found
+
+    def type_name(self, value: Value) -> str:
+        """What a value is, for messages."""
+        if type(value) is Obj:
+            return type(value.obj).__name__
+        return type(value).__name__.removesuffix("V").lower()
+
+    # views over existing objects
+
+    def note(self, obj: Any, source: Source) -> None:
+        """Remember that a mutable object was reached through a source, for the alias checks at the end."""
+        found = self.seen.get(id(obj))
+        if found is None:
+            found = self.seen[id(obj)] = {}
+            self.keep.append(obj)
+        if source not in found:
+            found[source] = None
+            source.wanted = True
+
+    def as_list(self, value: Value) -> ListV | None:
+        """The view of a list value, None for anything else."""
+        if type(value) is ListV:
+            return value
+        if type(value) is Obj and type(value.obj) is list:
+            return self._view(value, ListV)
+        return None
+
+    def as_dict(self, value: Value) -> DictV | None:
+        """The view of a dict (or OrderedDict, defaultdict excluded), None for anything else."""
+        if type(value) is DictV:
+            return value
+        if type(value) is Obj and type(value.obj) in DICT_TYPES:
+            return self._view(value, DictV)
+        return None
+
+    def _view(self, value: Obj, kind: type) -> Any:
+        obj, source = value.obj, value.source
+        if source is None:
+            raise Abort(f"a {type(obj).__name__} of unknown origin")
+        source.check_type()
+        self.note(obj, source)
+        found = self.views.get(id(obj))
+        if found is None:
+            found = self.views[id(obj)] = kind(base=obj, source=source)
+            if kind is DictV:
+                found.kind = type(obj)
+        return found
+
+    def namespace(self, obj: dict) -> DictV:
+        """The view of a module's or function's global namespace, which is known by identity."""
+        found = self.views.get(id(obj))
+        if found is None:
+            found = self.views[id(obj)] = DictV(base=obj, source=self.tree.constant(obj))
+            self.keep.append(obj)
+        return found
+
+    def attributes(self, value: Value) -> DictV | None:
+        """The view of an instance's `__dict__`, None when it has none."""
+        if type(value) is InstanceV:
+            return value.attrs
+        obj, source = value.obj, value.source
+        if isinstance(obj, ModuleType):
+            return self.namespace(obj.__dict__)
+        if source is None:
+            raise Abort(f"a {type(obj).__name__} of unknown origin")
+        try:
+            real = object.__getattribute__(obj, "__dict__")
+        except AttributeError:
+            return None
+        if type(real) is not dict:
+            raise Abort(f"{type(obj).__name__}.__dict__ is not a dict")
+        source.check_type()
+        self.note(obj, source)
+        found = self.views.get(id(real))
+        if found is None:
+            found = self.views[id(real)] = DictV(base=real, source=source.child("vars", None, real))
+            self.keep.append(real)
+        return found
+
+    def cell(self, real: Any) -> CellV:
+        """The view of an existing closure cell."""
+        found = self.views.get(id(real))
+        if found is None:
+            source = self.tree.constant(real)
+            try:
+                contents = real.cell_contents
+            except ValueError:
+                source.check("empty_cell")
+                content = None
+            else:
+                content = source.read("cell", None, contents)
+            found = self.views[id(real)] = CellV(content, real, source)
+            self.keep.append(real)
+        return found
+
+
+def immutable(obj: Any) -> bool:
+    """Can a guard pin this object down?"""
+    kind = type(obj)
+    if kind in BY_VALUE or isinstance(obj, BY_IDENTITY):
+        return True
+    if kind is tuple:
+        return all(map(immutable, obj))
+    return kind in (slice, BuiltinMethodType) or kind is frozenset and all(type(x) in BY_VALUE for x in obj)
+
+
+def raise_(kind: type[BaseException], *arguments: Any) -> Any:
+    """Raise an exception in the interpreted program."""
+    raise Raised(kind(*arguments))
+
+
+from collections import OrderedDict  # noqa: E402
+
+DICT_TYPES = (dict, OrderedDict)

@@ -1,0 +1,168 @@
+"""Lists and dicts as the program sees them: the real ones with the program's own writes laid over.
+
+All reads of a container that existed before the call pass through here, so no write of the program can be missed, and
+each read says what it depended on: one key, the length, or the whole order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.value import Value
+
+PLAIN_KEYS = (str, int, bool, float, bytes, type(None))
+
+
+class ListV(Value):
+    """A list: made by the program (`base` None), or an existing one with pending writes.
+
+    `items` stays None until something depends on the contents, so `log.append(x)` alone does not fix the length.
+    """
+
+    __slots__ = ("base", "source", "items", "log")
+
+    def __init__(self, items: list[Value] | None = None, base: list | None = None, source: Source | None = None) -> None:
+        self.items, self.base, self.source = items, base, source
+        self.log: list[tuple] = []
+
+    def load(self) -> list[Value]:
+        """The current items; fixes length and order of an existing list."""
+        if self.items is None:
+            self.source.check_type()
+            self.source.check("len", len(self.base))
+            self.items = [self.source.read("item", i, x) for i, x in enumerate(self.base)]
+            for method, *arguments in self.log:
+                apply_to_list(self.items, method, arguments)
+        return self.items
+
+    def write(self, method: str, *arguments: Any) -> Any:
+        """Apply a list method that changes the list, and remember it for the real one."""
+        if self.base is not None:
+            self.source.check_type()
+        if method in ("append", "extend") and self.items is None:
+            self.log.append((method, *arguments))
+            return None
+        result = apply_to_list(self.load(), method, arguments)
+        if self.base is not None:
+            self.log.append((method, *arguments))
+        return result
+
+    @property
+    def mutated(self) -> bool:
+        """Was an existing list written to?"""
+        return bool(self.log)
+
+
+def apply_to_list(items: list[Value], method: str, arguments: Any) -> Any:
+    """Change a list of values the way the list method does."""
+    if method == "setitem":
+        items[arguments[0]] = arguments[1]
+    elif method == "delitem":
+        del items[arguments[0]]
+    elif method == "setslice":
+        items[arguments[0]] = arguments[1]
+    else:
+        return getattr(items, method)(*arguments)
+    return None
+
+
+DELETED = object()
+
+
+class DictV(Value):
+    """A dict with string or other plain keys: made by the program, or an existing one with pending writes.
+
+    `entries` holds what was read or written (None: known to be absent). Only when the order or the number of keys
+    matters is the whole dict `complete`.
+    """
+
+    __slots__ = ("base", "source", "entries", "complete", "log", "kind")
+
+    def __init__(self, entries: dict[Any, Value] | None = None, base: dict | None = None, source: Source | None = None,
+                 kind: type = dict) -> None:
+        self.base, self.source, self.kind = base, source, kind
+        self.entries: dict[Any, Value | None] = {} if entries is None else entries
+        self.complete = base is None
+        self.log: list[tuple] = []
+        if base is not None and len(base) < 4096 and not all(type(k) in PLAIN_KEYS for k in base):
+            if any(type(k).__hash__ is not object.__hash__ and not _plain_tuple(k) for k in base):
+                raise Abort("a dict with keys of a class that defines its own hash")
+
+    def get(self, key: Any) -> Value | None:
+        """The value of a key, None when absent; depends on this key only."""
+        if key in self.entries:
+            return self.entries[key]
+        if self.complete:
+            return None
+        if key in self.base:
+            found = self.base[key]
+            value: Value | None = self.source.read("item", key, found)
+        else:
+            self.source.check("lacks", type(key), key)
+            value = None
+        self.entries[key] = value
+        return value
+
+    def load(self) -> dict[Any, Value]:
+        """All entries in order; fixes the keys and their order."""
+        if not self.complete:
+            if len(self.base) > 1024:
+                raise Abort("iterating over a dict with more than 1024 keys")
+            self.source.check("keys", tuple(map(type, self.base)), tuple(self.base))
+            entries: dict[Any, Value | None] = {}
+            for key, found in self.base.items():
+                entries[key] = self.source.read("item", key, found)
+            for key, value in self.log:
+                if value is DELETED:
+                    del entries[key]
+                else:
+                    entries[key] = value
+            self.entries, self.complete = entries, True
+        return self.entries
+
+    def set(self, key: Any, value: Value) -> None:
+        """`d[key] = value`."""
+        self.entries[key] = value
+        if self.base is not None:
+            self.log.append((key, value))
+
+    def delete(self, key: Any) -> bool:
+        """`del d[key]`; False when there is no such key."""
+        if self.get(key) is None:
+            return False
+        if self.complete:
+            del self.entries[key]
+        else:
+            self.entries[key] = None
+        if self.base is not None:
+            self.log.append((key, DELETED))
+        return True
+
+    def empty(self) -> bool:
+        """Is it empty? Depends on that alone, unless the program wrote to it."""
+        if self.complete:
+            return not self.entries
+        if self.log:
+            return not self.load()
+        self.source.check("true" if self.base else "empty")
+        return not self.base
+
+    @property
+    def mutated(self) -> bool:
+        """Was an existing dict written to?"""
+        return bool(self.log)
+
+
+def _plain_tuple(key: Any) -> bool:
+    return type(key) is tuple and all(type(k) in PLAIN_KEYS or _plain_tuple(k) for k in key)
+
+
+class DictView(Value):
+    """`d.keys()`, `d.values()` or `d.items()`."""
+
+    __slots__ = ("mapping", "what")
+
+    def __init__(self, mapping: DictV, what: str) -> None:
+        self.mapping, self.what = mapping, what

@@ -1,0 +1,63 @@
+"""`explain`: what the compiler makes of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.compiler.capture.capture import Abort, capture
+from rushlight.compiler.graph.ir import Graph
+
+
+@dataclass
+class Explanation:
+    """The result of `explain`: the graphs, the guards as source, and the reasons for eager execution."""
+
+    graphs: list[Graph] = field(default_factory=list)
+    guards: str = ""
+    break_reasons: list[str] = field(default_factory=list)
+
+    @property
+    def graph_count(self) -> int:
+        """The number of graphs."""
+        return len(self.graphs)
+
+    @property
+    def graph_break_count(self) -> int:
+        """The number of places where eager execution takes over."""
+        return len(self.break_reasons)
+
+    @property
+    def op_count(self) -> int:
+        """The number of operations in all graphs."""
+        return sum(len(graph.nodes) for graph in self.graphs)
+
+    def __str__(self) -> str:
+        lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]
+        lines += [f"runs eagerly: {reason}" for reason in self.break_reasons]
+        lines += [str(graph) for graph in self.graphs]
+        if self.guards:
+            lines += ["guards and effects:", self.guards]
+        return "\n".join(lines)
+
+
+def explain(fn: Callable, *extra: Any) -> Callable[..., Explanation]:
+    """Capture a call without running it, and tell what came of it: `explain(fn)(*args)`.
+
+    Example:
+        >>> import rushlight
+        >>> report = rushlight.compiler.explain(lambda x: (x + 1).sum())(rushlight.ones(2))
+        >>> report.graph_count, report.op_count
+        (1, 2)
+    """
+
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        target = getattr(fn, "_rushlight_original", fn)
+        try:
+            entry = capture(target, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a, k: None)
+        except Abort as abort:
+            return Explanation(break_reasons=[str(abort)])
+        return Explanation([entry.graph], entry.source)
+
+    return explained(*extra) if extra else explained
