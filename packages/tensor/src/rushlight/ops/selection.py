@@ -14,7 +14,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 
 
-@elementwise(numpy=np.where, name="where", promote="where", method=False, public=False)
+@elementwise(numpy=np.where, tensors=("condition",), name="where", promote="where", method=False, public=False)
 def where_op(condition, input, other):
     """`input` where the condition holds, else `other`."""
     return s.select(condition, input, other)

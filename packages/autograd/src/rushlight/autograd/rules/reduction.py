@@ -1,16 +1,48 @@
 """Gradients of reductions."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.registry import conj, nondifferentiable, vjp
 from rushlight.ops import prims
-from rushlight.ops.reduction import reduced_shape
+from rushlight.ops.exponential import exp
+from rushlight.ops.reduction import reduced_shape, sum
+from rushlight.ops.selection import where_op
 from rushlight.ops.view import expand
+
+
+def kept(x, shape, dim, keepdim):
+    """A reduction's result (or its gradient) with size 1 along the dimensions that were folded away."""
+    return x if keepdim or x._meta.ndim == len(shape) else x.reshape(reduced_shape(shape, dim, True))
 
 
 def spread(g, input_meta, dim, keepdim):
     """The gradient of a reduction's result, repeated along the dimensions that the reduction folded away."""
-    if not keepdim and g._meta.ndim != input_meta.ndim:
-        g = g.reshape(reduced_shape(input_meta.shape, dim, True))
-    return expand(g, input_meta.shape)
+    return expand(kept(g, input_meta.shape, dim, keepdim), input_meta.shape)
+
+
+def _mean(g, input_meta, dim, keepdim):
+    count = 1
+    for d in dim:
+        count *= input_meta.shape[d]
+    return spread(g / count, input_meta, dim, keepdim)
+
+
+def _extreme(g, input, ans, dim, keepdim):
+    """Equal extreme elements share the gradient."""
+    shape = input._meta.shape
+    winners = input == kept(ans, shape, dim, keepdim)
+    count = sum(winners, dim, True) if dim else winners.to(g._meta.dtype)
+    return where_op(winners, kept(g, shape, dim, keepdim) / count, 0)
+
+
+def _logsumexp(g, input, ans, dim, keepdim):
+    shape = input._meta.shape
+    total = kept(ans, shape, dim, keepdim)
+    total = where_op(total.real == -float("inf"), 0, total)  # over nothing but -inf: no element has weight
+    return kept(g, shape, dim, keepdim) * conj(exp(input - total))
 
 
 vjp(prims.sum, input=spread)
+vjp(prims.mean, input=_mean)
+vjp(prims.amax, input=_extreme)
+vjp(prims.amin, input=_extreme)
+vjp(prims.logsumexp, input=_logsumexp)
+nondifferentiable(prims.any, prims.all, prims.argmax, prims.argmin)
