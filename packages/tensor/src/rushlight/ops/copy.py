@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from rushlight.core import dtypes
 from rushlight.core.declare import check_writable, structured, updating, view
@@ -133,7 +135,18 @@ def check_number(name: str, value: Meta, dtype: dtypes.dtype) -> None:
 
 
 def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
-    """A number, or 0-dim array, in the dtype of the array that it is stored in; integers wrap around."""
+    """A number, or 0-dim array, in the dtype of the array that it is stored in.
+
+    Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
+    """
+    if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
+        if dtype.kind in "iu":
+            high = int(np.iinfo(dtype).max)
+            fits = -high - 1 <= value <= high
+        else:
+            fits = not math.isfinite(value) or abs(value) <= float(finfo(dtype).max)
+        if not fits:
+            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
     return np.asarray(value).astype(dtype)
 
 

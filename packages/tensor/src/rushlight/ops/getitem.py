@@ -1,0 +1,254 @@
+"""`x[...]` and `x[...] = value`: what an index means, taken apart into views and index ops.
+
+Integers, slices, `...` and None give views, one dimension after the other. Tensors, lists and arrays of integers, and masks, are
+collected on the way and applied to the view at the end by one `index` or `index_put_`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import view
+from rushlight.core.front import extend_tensor
+from rushlight.core.op import HANDLERS, INPLACE, Sample
+from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import copy_op, fill_op
+from rushlight.ops.create import tensor
+from rushlight.ops.index import index_op, masked_select_op
+from rushlight.ops.put import as_indices, index_put_op, masked_fill_op
+from rushlight.ops.shape import unsqueeze
+from rushlight.ops.slicing import select_op, slice_op
+from rushlight.ops.view import reshaped, view_op
+
+alias_op = view("alias", lambda input: input.with_grad(False), lambda array: array, doc="The same memory once more.",
+                samples=lambda: [Sample((np.arange(3, dtype=np.float32),))], reference=lambda x: x)
+
+_fill, _masked_fill, _put = INPLACE[fill_op], INPLACE[masked_fill_op], INPLACE[index_put_op]
+_EXPECTED = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
+
+
+def getitem(self: Tensor, index: Any) -> Any:
+    """A part of the tensor: a view for integers, slices, `...` and None; a copy for tensors, lists and masks.
+
+    Raises IndexError for indices out of range, too many indices, masks that do not fit and other types.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([[1, 2, 3], [4, 5, 6]])
+        >>> x[1], x[:, ::2], x[x > 4]
+        (tensor([4, 5, 6]), tensor([[1, 3],
+                [4, 6]]), tensor([5, 6]))
+    """
+    if index.__class__ is int and not HANDLERS:
+        plan = select_op.plans.get((self._meta, int, 0))
+        if plan is not None:
+            return plan(self, index)
+    part, indices = _views(self, index)
+    if indices is None:
+        return alias_op.apply((self,)) if part is self else part
+    mask = _only_mask(indices)
+    if mask is not None:
+        return masked_select_op.apply((part, mask))
+    return index_op.apply((part, *as_indices(_as_masks(part, indices))))
+
+
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Overwrite a part of the tensor with a number or with a tensor that broadcasts to it; errors as for reading.
+
+    Raises TypeError for other values, RuntimeError for a value that does not fit.
+    """
+    part, indices = _views(self, index)
+    if not hasattr(value, "_meta"):
+        value = _number(self, value)
+        if indices is None:
+            _fill.apply((part, value))
+            return
+        mask = _only_mask(indices)
+        if mask is not None:
+            _check_mask_shape(part, mask)
+            _masked_fill.apply((part, mask if mask.ndim == part.ndim else _trailing(mask, part), value))
+            return
+    elif indices is None:
+        copy_op.apply((part, _drop_leading_ones(value, part.ndim)), (False,))
+        return
+    indices = as_indices(_as_masks(part, indices))
+    if hasattr(value, "_meta"):
+        if value.ndim == 0 and value.dtype is not part.dtype:
+            value = value.to(part.dtype)
+        given = [i.ndim for i in indices if i is not None]
+        value = _drop_leading_ones(value, part.ndim - len(given) + max(given))
+    _put.apply((part, value, *indices), (False,))
+
+
+def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
+    """The view that the basic part of an index makes, and the index tensors left to apply to it (None: none)."""
+    kind = index.__class__
+    if kind is int:
+        return _select(self, index, 0), None
+    if kind is slice and self._meta.ndim:
+        return _slice(self, index, 0), None
+    if kind is not tuple:
+        if kind is list and _is_tuple_of_indices(index):
+            index = tuple(index)
+        else:
+            index = (index,)
+    part, dim, indices = self, 0, []
+    last = self._meta.ndim - _dims_taken(index)
+    if last < 0:
+        raise IndexError(f"too many indices for tensor of dimension {self._meta.ndim}")
+    for item in index:
+        kind = item.__class__
+        if kind is int:
+            part = _select(part, item, dim)
+        elif kind is slice:
+            part = _slice(part, item, dim)
+            dim += 1
+        elif item is None:
+            part = unsqueeze(part, dim)
+            dim += 1
+        elif item is Ellipsis:
+            dim += last
+            last = 0  # a second ellipsis stands for nothing
+        elif kind is bool:
+            part = unsqueeze(part, dim)
+            _place(indices, dim, tensor([0] if item else [], dtype=dtypes.int64, device=self.device))
+            dim += 1
+        else:
+            item = _index_tensor(item, self)
+            m = item._meta
+            if m.ndim == 0 and m.dtype.category <= 1:
+                if m.dtype is dtypes.bool or m.dtype is dtypes.uint8:
+                    part = unsqueeze(part, dim)
+                    _place(indices, dim, reshaped(item, (1,)).to(dtypes.bool))
+                    dim += 1
+                else:
+                    part = _select(part, int(item), dim)
+            else:
+                _place(indices, dim, item)
+                dim += max(m.ndim, 1) if m.dtype is dtypes.bool or m.dtype is dtypes.uint8 else 1
+    return part, indices or None
+
+
+def _select(x: Tensor, index: int, dim: int) -> Tensor:
+    if not x._meta.ndim:
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
+    return select_op.apply((x, index), (dim,))
+
+
+def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
+    size = x._meta.shape[dim]
+    if item.step is not None and item.step.__index__() <= 0:
+        raise ValueError("step must be greater than zero")
+    start, stop, step = item.indices(size)
+    if start == 0 and stop == size and step == 1:
+        return x
+    return slice_op.apply((x, start), (dim, max(0, -((start - stop) // step)), step))
+
+
+def _is_tuple_of_indices(items: list) -> bool:
+    """Does a list stand for a tuple of indices? It does when it holds anything but numbers, as PyTorch reads it."""
+    return any(item is None or item is Ellipsis or isinstance(item, (slice, list, tuple, Tensor, np.ndarray)) for item in items)
+
+
+def _dims_taken(index: tuple) -> int:
+    """How many dimensions the items of an index use up."""
+    taken = 0
+    for item in index:
+        kind = item.__class__
+        if kind is int or kind is slice:
+            taken += 1
+        elif item is None or item is Ellipsis or kind is bool:
+            continue
+        elif hasattr(item, "_meta"):
+            m = item._meta
+            taken += m.ndim if m.dtype is dtypes.bool or m.dtype is dtypes.uint8 else 1
+        elif isinstance(item, np.ndarray) and item.dtype == bool:
+            taken += item.ndim
+        elif isinstance(item, (list, tuple)) and (array := np.asarray(item)).dtype == bool:
+            taken += array.ndim
+        else:
+            taken += 1
+    return taken
+
+
+def _place(indices: list, dim: int, item: Tensor) -> None:
+    """Note an index tensor for a dimension; a mask stands for as many entries as it has dimensions."""
+    taken = sum([i.ndim if i is not None and i.dtype.name in ("bool", "uint8") else 1 for i in indices])
+    indices.extend([None] * (dim - taken))
+    indices.append(item)
+
+
+def _index_tensor(item: Any, like: Tensor) -> Tensor:
+    """An item of an index as a tensor of integers or a mask; IndexError for items that are no index."""
+    if hasattr(item, "_meta"):
+        if item.dtype.category > 1 or item.dtype.name not in ("int64", "int32", "bool", "uint8") and item.ndim:
+            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {item.dtype.name}")
+        return item
+    if isinstance(item, np.ndarray):
+        return _index_tensor(tensor(item, device=like.device), like)
+    if isinstance(item, (list, tuple, range)):
+        if len(item) == 0:
+            return tensor([], dtype=dtypes.int64, device=like.device)
+        return _index_tensor(tensor(list(item), device=like.device), like)
+    if hasattr(item, "__index__") and not isinstance(item, np.bool_):
+        return tensor(item.__index__())
+    raise IndexError(f"{_EXPECTED} (got {type(item).__name__})")
+
+
+def _only_mask(indices: list) -> Tensor | None:
+    """The mask, when the index tensors are one mask over the leading dimensions and nothing else."""
+    if len(indices) == 1 and indices[0].dtype is dtypes.bool:
+        return indices[0]
+    return None
+
+
+def _check_mask_shape(part: Tensor, mask: Tensor) -> None:
+    for d, size in enumerate(mask.shape):
+        if d >= part.ndim or part.shape[d] != size:
+            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the indexed tensor "
+                             f"{list(part.shape)} at index {d}")
+
+
+def _as_masks(part: Tensor, indices: list) -> list:
+    """The index tensors, with the shapes of masks among them checked."""
+    dim = 0
+    for item in indices:
+        if item is not None and item.dtype.name in ("bool", "uint8"):
+            for d, size in enumerate(item.shape):
+                if dim + d >= part.ndim or part.shape[dim + d] != size:
+                    raise IndexError(f"The shape of the mask {list(item.shape)} at index {d} does not match the shape of the "
+                                     f"indexed tensor {list(part.shape)} at index {dim + d}")
+            dim += item.ndim
+        else:
+            dim += 1
+    return indices
+
+
+def _trailing(mask: Tensor, part: Tensor) -> Tensor:
+    """A mask over the leading dimensions with size-1 dimensions for the others."""
+    return reshaped(mask, (*mask.shape, *(1,) * (part.ndim - mask.ndim)))
+
+
+def _number(target: Tensor, value: Any) -> Any:
+    """The number that is to be stored; TypeError for what is neither number nor tensor."""
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"can't assign a {type(value).__name__} to a {target.type()}; make it a tensor: rushlight.tensor(...)")
+
+
+def _drop_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    """The value without size-1 dimensions in front that the part it is stored in has not."""
+    shape = value._meta.shape
+    extra = len(shape) - ndim
+    if extra > 0 and shape[:extra] == (1,) * extra:
+        return view_op.apply((value,), (shape[extra:],))
+    return value
+
+
+extend_tensor("__getitem__", getitem)
+extend_tensor("__setitem__", setitem)
