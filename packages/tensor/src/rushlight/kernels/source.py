@@ -18,7 +18,7 @@ because numba widens integers to 64 bits and literals to float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,11 @@ SHORT = {
 _INFIX = {
     s.add: "+", s.subtract: "-", s.multiply: "*", s.divide: "/", s.bitwise_and: "&", s.bitwise_or: "|", s.bitwise_xor: "^", s.equal: "==",
     s.not_equal: "!=", s.less: "<", s.less_equal: "<=", s.greater: ">", s.greater_equal: ">=",
+}  # fmt: skip
+# Functions that stay calls into libm, one element at a time, once a graph is expanded.
+_CALLS = {
+    s.exp, s.exp2, s.expm1, s.log, s.log2, s.log10, s.log1p, s.sin, s.cos, s.tan, s.asin, s.acos, s.atan, s.sinh, s.cosh,
+    s.tanh, s.asinh, s.acosh, s.atanh, s.atan2, s.hypot, s.erf, s.erfc, s.lgamma, s.pow, s.fmod, s.nextafter, s.gcd,
 }  # fmt: skip
 _COMPLEX_METHODS = {s.real: ".real", s.imag: ".imag", s.conj: ".conjugate()"}
 
@@ -56,6 +61,11 @@ class Loop:
         dtypes = [node.dtype for node in self.program.outputs] + list(self.program.inputs)
         layout = () if self.flat else ("*i64",)
         return ("u64", "u64", *layout, *(f"*{SHORT[dtype.name]}" for dtype in dtypes))
+
+
+def is_call(node: Node) -> bool:
+    """Whether the node keeps LLVM from vectorising the loop it is in."""
+    return isinstance(node, Apply) and (node.function in _CALLS or isinstance(node.function, s.Opaque))
 
 
 def literal_source(value: object, dtype: np.dtype) -> str:
@@ -113,19 +123,27 @@ def expression(node: Apply, args: list[str]) -> str:
     return f"{short}({text})"
 
 
-def body(nodes: Iterable[Node], names: dict[Node, str]) -> list[str]:
-    """One assignment per operation; `names` maps nodes to source and is filled on the way."""
-    lines = []
-    for node in nodes:
-        if node in names:
-            continue
+def emit(program: Program, operands: Sequence[str], prefix: str = "t", reassociate: bool = False) -> tuple[list[str], list[str]]:
+    """One assignment per operation, and the names of the results. `operands` are sources of the inputs.
+
+    With `reassociate`, sums and products of floats may be reordered: for the accumulators of reductions, and nothing else.
+    """
+    names: dict[Node, str] = {}
+    lines: list[str] = []
+    for node in program.nodes():
         match node:
+            case Input():
+                names[node] = operands[node.index]
             case Const():
                 names[node] = literal_source(node.value, node.dtype)
             case Apply():
-                names[node] = f"t{len(lines)}"
-                lines.append(f"{names[node]} = {expression(node, [names[arg] for arg in node.args])}")
-    return lines
+                args = [names[arg] for arg in node.args]
+                names[node] = f"{prefix}{len(lines)}"
+                if reassociate and node.dtype.kind == "f" and node.function in (s.add, s.multiply):
+                    lines.append(f"{names[node]} = reassociable_{node.function.name}({', '.join(args)})")
+                else:
+                    lines.append(f"{names[node]} = {expression(node, args)}")
+    return lines, [names[node] for node in program.outputs]
 
 
 def loop_source(loop: Loop) -> str:
@@ -140,18 +158,9 @@ def loop_source(loop: Loop) -> str:
 def _element_lines(loop: Loop, at: dict[str, str], used: set[int]) -> list[str]:
     """Loads, computation and stores for one element; `at` gives each operand's index source, absent when it was
     loaded before."""
-    program = loop.program
-    names: dict[Node, str] = {}
-    lines = []
-    for node in program.nodes():
-        if isinstance(node, Input):
-            names[node] = f"x{node.index}"
-            operand = f"in{node.index}"
-            if operand in at:
-                lines.append(f"x{node.index} = load({operand}, {at[operand]})")
-    lines += body(program.nodes(), names)
-    lines += [f"store(out{i}, {at[f'out{i}']}, {names[node]})" for i, node in enumerate(program.outputs)]
-    return lines
+    lines = [f"x{k} = load(in{k}, {at[f'in{k}']})" for k in sorted(used) if f"in{k}" in at]
+    computation, results = emit(loop.program, [f"x{k}" for k in range(len(loop.program.inputs))])
+    return lines + computation + [f"store(out{k}, {at[f'out{k}']}, {name})" for k, name in enumerate(results)]
 
 
 def _flat(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
@@ -163,6 +172,7 @@ def _flat(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
             before.append(f"    x{operand[2:]} = load({operand}, u64(0))")
     return [
         f"def kernel(lo, hi, {', '.join(operands)}):",
+        "    wide_vectors()",
         *before,
         "    for i in range(lo, hi):",
         *(f"        {line}" for line in _element_lines(loop, at, used)),
@@ -172,7 +182,7 @@ def _flat(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
 def _strided(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
     rank = loop.rank
     outer = range(rank - 1)
-    lines = [f"def kernel(lo, hi, layout, {', '.join(operands)}):"]
+    lines = [f"def kernel(lo, hi, layout, {', '.join(operands)}):", "    wide_vectors()"]
     lines += [f"    n{d} = u64(load(layout, u64({d})))" for d in range(rank)]
     position = rank
     for operand, walk in zip(operands, loop.walks, strict=True):

@@ -28,7 +28,7 @@ from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.pool import run_ufunc_chunked
 from rushlight.kernels.layout import broadcasts, element_strides, plan_layout
 from rushlight.kernels.polynomials import POLYNOMIALS
-from rushlight.kernels.source import Loop, loop_source
+from rushlight.kernels.source import Loop, is_call, loop_source
 from rushlight.kernels.trace import Apply, Program
 
 __all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
@@ -38,12 +38,6 @@ __all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
 SMALL = 8192
 # A piece for a thread should take about this long, so that handing it over (3..6 us) does not show.
 PIECE_NANOSECONDS = 12_000.0
-
-# Functions that stay calls into libm, one element at a time, after expansion.
-_SLOW = {
-    s.exp, s.exp2, s.expm1, s.log, s.log2, s.log10, s.log1p, s.sin, s.cos, s.tan, s.asin, s.acos, s.atan, s.sinh, s.cosh, s.tanh, s.asinh,
-    s.acosh, s.atanh, s.atan2, s.hypot, s.erf, s.erfc, s.lgamma, s.pow, s.fmod, s.nextafter, s.gcd,
-}  # fmt: skip
 
 
 class ElementwiseKernel:
@@ -110,7 +104,7 @@ class ElementwiseKernel:
     def _plan(self, key: tuple[Any, ...], arrays: list[np.ndarray], outs: int) -> tuple[Any, ...]:
         shape = arrays[0].shape
         for dtype, array in zip(self.out_dtypes, arrays, strict=False):
-            if array.dtype != dtype or array.shape != shape:
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
                 raise TypeError(f"elementwise kernel writes {dtype} of shape {shape}, but the result is {array.dtype} of shape {array.shape}")
         for array in arrays[outs:]:
             if not broadcasts(array.shape, shape):
@@ -153,6 +147,6 @@ def elementwise_kernel(
 
 def _grain(program: Program) -> int:
     operations = [node for node in program.nodes() if isinstance(node, Apply)]
-    slow = sum(node.function in _SLOW or isinstance(node.function, s.Opaque) for node in operations)
+    slow = sum(map(is_call, operations))
     nanoseconds = 0.15 + 0.02 * len(operations) + 8.0 * slow
     return max(1024, int(PIECE_NANOSECONDS / nanoseconds))

@@ -55,36 +55,63 @@ def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index:
     return model, builder.gep(typed, [index])
 
 
-def _tag(builder: Any, instruction: Any, own: str, other: str) -> None:
-    # An elementwise loop may run in vectors even when an output is one of its inputs: each lane reads its element
-    # before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads and stores are
-    # declared apart. Partial overlap is excluded by the caller.
+# Who may touch the same memory. An elementwise loop may run in vectors even when an output is one of its inputs: each lane reads
+# its element before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads and stores are declared
+# apart. Partial overlap is excluded by the caller. Scratch memory (accumulators of reductions) is read after being written.
+_APART = {"load": ("store", "scratch"), "store": ("load", "scratch"), "scratch": ("load", "store")}
+
+
+def _tag(builder: Any, instruction: Any, kind: str) -> None:
     module = builder.module
-    domain = module.add_metadata(["rushlight elementwise"])
-    scopes = {name: module.add_metadata([module.add_metadata([f"rushlight {name}", domain])]) for name in ("load", "store")}
-    instruction.set_metadata("alias.scope", scopes[own])
-    instruction.set_metadata("noalias", scopes[other])
+    domain = module.add_metadata(["rushlight"])
+    scopes = {name: module.add_metadata([f"rushlight {name}", domain]) for name in _APART}
+    instruction.set_metadata("alias.scope", module.add_metadata([scopes[kind]]))
+    instruction.set_metadata("noalias", module.add_metadata([scopes[other] for other in _APART[kind]]))
+
+
+def _loader(kind: str) -> Any:
+    @intrinsic
+    def load(typingctx: Any, pointer: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            model, address = _element(context, builder, pointer, *args)
+            value = builder.load(address)
+            _tag(builder, value, kind)
+            return model.from_data(builder, value)
+
+        return pointer.dtype(pointer, types.uint64), codegen
+
+    return load
+
+
+def _storer(kind: str) -> Any:
+    @intrinsic
+    def store(typingctx: Any, pointer: Any, index: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            model, address = _element(context, builder, pointer, *args[:2])
+            _tag(builder, builder.store(model.as_data(builder, args[2]), address), kind)
+            return context.get_dummy_value()
+
+        return types.void(pointer, types.uint64, pointer.dtype), codegen
+
+    return store
 
 
 @intrinsic
-def load(typingctx: Any, pointer: Any, index: Any) -> Any:
+def wide_vectors(typingctx: Any) -> Any:
+    """Lets LLVM use 512-bit registers in the calling function, where the CPU has them; by default it stops at 256.
+
+    exp of float32 takes 0.35 instead of 0.55 ns an element with them (Sapphire Rapids). Not inlined, because the attribute
+    would not go along into numba's wrapper.
+    """
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        model, address = _element(context, builder, pointer, *args)
-        value = builder.load(address)
-        _tag(builder, value, "load", "store")
-        return model.from_data(builder, value)
-
-    return pointer.dtype(pointer, types.uint64), codegen
-
-
-@intrinsic
-def store(typingctx: Any, pointer: Any, index: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        model, address = _element(context, builder, pointer, *args[:2])
-        _tag(builder, builder.store(model.as_data(builder, args[2]), address), "store", "load")
+        attributes = builder.function.attributes
+        set.add(attributes, '"prefer-vector-width"="512"')  # llvmlite has a fixed list of attributes without a value
+        attributes.discard("alwaysinline")
+        attributes.add("noinline")
         return context.get_dummy_value()
 
-    return types.void(pointer, types.uint64, pointer.dtype), codegen
+    return types.void(), codegen
 
 
 @intrinsic
@@ -119,6 +146,15 @@ def _llvm_intrinsic(name: str, arity: int) -> Any:
     if arity == 2:
         return intrinsic(lambda typingctx, a, b: (a(a, a), codegen))
     return intrinsic(lambda typingctx, a, b, c: (a(a, a, a), codegen))
+
+
+def _reassociable(instruction: str) -> Any:
+    """A float addition or multiplication whose chain LLVM may cut into lanes: accumulators of reductions."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return getattr(builder, instruction)(*args, flags=("reassoc", "contract"))
+
+    return intrinsic(lambda typingctx, a, b: (a(a, a), codegen))
 
 
 def _guarded_division(remainder: bool) -> Any:
@@ -200,7 +236,9 @@ def gcd(a, b):
 
 NAMESPACE: dict[str, Any] = {
     **SCALARS,
-    "load": load, "store": store, "select": select, "bitcast": bitcast, "inf": math.inf, "nan": math.nan,
+    "wide_vectors": wide_vectors, "load": _loader("load"), "store": _storer("store"),
+    "scratch_load": _loader("scratch"), "scratch_store": _storer("scratch"), "select": select, "bitcast": bitcast, "inf": math.inf, "nan": math.nan,
+    "reassociable_add": _reassociable("fadd"), "reassociable_multiply": _reassociable("fmul"),
     "left_shift": left_shift, "right_shift": right_shift,
     "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder, "integer_pow": integer_pow, "gcd": gcd,
     "sqrt": _llvm_intrinsic("sqrt", 1), "fabs": _llvm_intrinsic("fabs", 1), "floor": _llvm_intrinsic("floor", 1),

@@ -1,0 +1,179 @@
+"""Reductions on the CPU, made from scalar definitions.
+
+    total = reduce_kernel(lambda a, b: a + b, 0.0, [np.float32], np.float32)
+    total(out, x, axes=(0,))                # out[...] = x.sum(0)
+
+    reduce_kernel(combine, init, in_dtypes, out_dtype, pre=None, finish=None, acc_dtype=None, arg_dtypes=None)
+
+- `pre(*elements)` is what is folded (default: the element itself). With further operands that are broadcast along the folded axes, a second
+  pass over rows is one kernel: `pre=lambda x, m: exp(x - m)`;
+- `combine(a, b)` folds two of them: associative, any order. Sums and products run in lanes;
+- `init` is the value that changes nothing (a number, or a function of the dtype: `lambda dtype: np.iinfo(dtype).min`);
+- `finish(accumulator, n)` makes the result; `n` is the number of folded elements, an int64 (`cast` it).
+
+Accuracy: blocks of 512 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64. Results do not depend on the
+number of threads: work is cut by shape alone, and the parts are combined in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import scalar as s
+from rushlight.kernels.build import build_program
+from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.expand import expand
+from rushlight.kernels.half import compute_dtype
+from rushlight.kernels.layout import element_strides, plan_layout
+from rushlight.kernels.polynomials import POLYNOMIALS
+from rushlight.kernels.reduce_source import (
+    ROWS,
+    WIDTH,
+    Fold,
+    FoldLoop,
+    fold_source,
+    partials_signature,
+    partials_source,
+)
+from rushlight.kernels.trace import Apply, Const, Program, trace
+
+# Elements to a chunk when one result is folded by several tasks, and to a piece for a thread.
+CHUNK = 65536
+GRAIN = 65536
+# With so many results there are tasks enough without cutting any of them.
+MANY = 64
+# A kept dimension of fewer neighbours than this is walked with strides rather than in lanes.
+NARROW = 8
+
+
+class ReduceKernel:
+    """A fold for fixed dtypes. Native loops are made on first need, one per way of walking through memory."""
+
+    def __init__(self, fold: Fold, in_dtypes: Sequence[np.dtype], out_dtype: np.dtype):
+        self.fold = fold
+        self.in_dtypes = tuple(in_dtypes)
+        self.out_dtype = out_dtype
+        programs = (fold.pre, fold.combine, fold.finish)
+        nodes = [node for program in programs for node in program.nodes()]
+        self._opaques = tuple({n.function: None for n in nodes if isinstance(n, Apply) and isinstance(n.function, s.Opaque)})
+        self._plans: dict[tuple[Any, ...], Callable[..., None]] = {}
+
+    def __call__(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        """Fold the `axes` of the operands' common shape into `out`, whose shape is the rest, and return it."""
+        ins = tuple([x if type(x) is np.ndarray else np.asarray(x) for x in ins])  # native code reads the array object itself
+        key = (out.shape, out.strides, axes, *[(x.shape, x.strides) for x in ins])
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > 4096:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(out, ins, axes)
+        plan(out, *ins)
+        return out
+
+    def _plan(self, out: np.ndarray, ins: Sequence[np.ndarray], axes: tuple[int, ...]) -> Callable[..., None]:
+        shape = np.broadcast_shapes(*[x.shape for x in ins])
+        folded = sorted(axis % len(shape) for axis in axes) if shape else []
+        kept = [d for d in range(len(shape)) if d not in folded]
+        self._check(out, ins, tuple(shape[d] for d in kept))
+        if out.size == 0:
+            return lambda out, *ins: None
+        strides = [element_strides(x, shape) for x in ins]
+        out_strides = element_strides(out, out.shape)
+        if None in strides or out_strides is None:
+            return self._plan_copied(axes)
+        keep = plan_layout(out.shape, [out_strides, *[[st[d] for d in kept] for st in strides]])
+        fold = plan_layout([shape[d] for d in folded], [[st[d] for d in folded] for st in strides])
+        columns = fold.walks[0] != "c" and keep.walks[1] == "c" and keep.sizes[-1] >= NARROW and fold.sizes[-1] > 1
+        walks = keep.walks[1:] if columns else fold.walks
+        results, count = out.size, int(np.prod([shape[d] for d in folded], dtype=np.int64))
+        width = min(keep.sizes[-1], WIDTH) if columns else 1
+        tasks = results // keep.sizes[-1] * -(-keep.sizes[-1] // WIDTH) if columns else results
+        chunk = _chunk(count, tasks, width)
+        chunks = max(1, -(-count // chunk))
+        loop = FoldLoop(self.fold, columns, keep.rank, fold.rank, walks, partial=chunks > 1)
+        native = compile_source(fold_source(loop), loop.signature, self._opaques)
+        packed = [*keep.sizes, *fold.sizes, *keep.strides[0]]
+        for k in range(len(ins)):
+            packed += [*keep.strides[k + 1], *fold.strides[k]]
+        layout = np.array(packed, dtype=np.int64)
+        grain = max(1, GRAIN // max(1, chunk * width))
+        scratch = WIDTH if columns else 1
+        narrow, wide = self.fold.init.dtype, self.fold.init_wide.dtype
+
+        def run(target: np.ndarray, ins: Sequence[np.ndarray]) -> None:
+            def piece(lo: int, hi: int) -> None:
+                native(lo, hi, layout, chunk, chunks, np.empty(scratch, narrow), np.empty(scratch, wide), target, *ins)
+
+            pool.parallel_for(piece, tasks * chunks, grain)
+
+        if chunks == 1:
+            return lambda out, *ins: run(out, ins)
+        gather = compile_source(partials_source(self.fold, keep.rank), partials_signature(self.fold), self._opaques)
+        gather_layout = np.array([*keep.sizes, *keep.strides[0], count, results], dtype=np.int64)
+
+        def run_in_chunks(out: np.ndarray, *ins: np.ndarray) -> None:
+            partial = np.empty(chunks * results, wide)
+            run(partial, ins)
+            gather(0, results, gather_layout, chunks, out, partial)
+
+        return run_in_chunks
+
+    def _check(self, out: np.ndarray, ins: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
+        if tuple(x.dtype for x in ins) != self.in_dtypes:
+            raise TypeError(f"reduction compiled for {self.in_dtypes} got arrays of {[x.dtype for x in ins]}")
+        if type(out) is not np.ndarray or out.dtype != self.out_dtype or out.shape != shape:
+            raise TypeError(f"reduction gives {self.out_dtype} of shape {shape}, but the result is {out.dtype} of shape {out.shape}")
+
+    def _plan_copied(self, axes: tuple[int, ...]) -> Callable[..., None]:
+        def run(out: np.ndarray, *ins: np.ndarray) -> None:
+            out[...] = self(np.empty(out.shape, out.dtype), *[np.ascontiguousarray(x) for x in ins], axes=axes)
+
+        return run
+
+
+def _chunk(count: int, tasks: int, width: int) -> int:
+    """Folded elements per task; a function of the shape alone, so that results are the same for any number of threads."""
+    chunk = max(4 * ROWS, CHUNK // width // ROWS * ROWS)
+    return max(count, 1) if tasks >= MANY or count < 2 * chunk else chunk
+
+
+def reduce_kernel(
+    combine: Callable[..., Any],
+    init: Any,
+    in_dtypes: Sequence[Any],
+    out_dtype: Any,
+    pre: Callable[..., Any] | None = None,
+    finish: Callable[..., Any] | None = None,
+    acc_dtype: Any = None,
+    arg_dtypes: Sequence[Any] | None = None,
+) -> ReduceKernel:
+    """The CPU kernel of a reduction; see the module's text. `acc_dtype` defaults to the dtype of what `pre` computes."""
+    ins = [np.dtype(d) for d in in_dtypes]
+    pre = pre or (lambda x: x)
+    args = [compute_dtype(np.dtype(d)) for d in (arg_dtypes or ins)]
+    narrow = np.dtype(acc_dtype) if acc_dtype is not None else trace(pre, args).outputs[0].dtype
+    narrow_combine = trace(combine, [narrow, narrow])
+    wide = np.dtype(np.float64) if narrow == np.float32 and _adds(narrow_combine) else narrow
+    fold = Fold(
+        pre=build_program(pre, ins, [narrow], arg_dtypes, tables=(POLYNOMIALS,)),
+        combine=expand(narrow_combine, POLYNOMIALS),
+        combine_wide=expand(trace(combine, [wide, wide])),
+        widen=build_program(lambda x: x, [narrow], [wide]),
+        finish=build_program(finish or (lambda x, n: x), [wide, np.int64], [out_dtype]),
+        init=_initial(init, narrow),
+        init_wide=_initial(init, wide),
+    )
+    return ReduceKernel(fold, ins, np.dtype(out_dtype))
+
+
+def _adds(program: Program) -> bool:
+    return any(isinstance(node, Apply) and node.function in (s.add, s.multiply) for node in program.nodes())
+
+
+def _initial(init: Any, dtype: np.dtype) -> Const:
+    value = init(dtype) if callable(init) else init
+    return Const(dtype, np.array(value).astype(dtype)[()])
