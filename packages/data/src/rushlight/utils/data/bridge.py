@@ -1,0 +1,133 @@
+"""The little that data loading asks of tensors: numpy memory in and out, random numbers and worker settings.
+
+Samplers, collation and the workers' transport work on numpy arrays and come here for the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import rushlight
+from rushlight import Tensor
+
+SEED_RANGE = 2**63 - 1
+
+# Where collated batches are written. A worker process puts its shared-memory arena here, so that a batch is born where
+# the main process can see it and is never copied.
+_allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray] = np.empty
+
+
+def set_allocator(allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> None:
+    """Let `allocate(shape, dtype)` provide the memory of collated batches in this process."""
+    global _allocate
+    _allocate = allocate
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array in the memory that batches of this process live in."""
+    return _allocate(shape, dtype)
+
+
+def plain_array(tensor: Tensor) -> np.ndarray | None:
+    """The numpy array over a CPU tensor's memory, or None where a bare copy of the data would lose something."""
+    if type(tensor) is not Tensor or tensor.requires_grad or tensor.device.type != "cpu":
+        return None
+    return tensor._array
+
+
+def plain_arrays(tensors: Sequence[Tensor]) -> list[np.ndarray] | None:
+    """The arrays of CPU tensors of one shape and dtype, or None when they are not all that simple."""
+    first = tensors[0]
+    if plain_array(first) is None:
+        return None
+    meta = first._meta
+    arrays = []
+    for tensor in tensors:
+        if type(tensor) is not Tensor:
+            return None
+        other = tensor._meta
+        # Equal metadata is the same object; strides may differ where shape and dtype agree.
+        if other is not meta and (
+            other.shape != meta.shape or other.dtype != meta.dtype or other.device != meta.device or other.requires_grad
+        ):
+            return None
+        arrays.append(tensor._array)
+    return arrays
+
+
+def from_array(array: np.ndarray) -> Tensor:
+    """A tensor over the memory of `array`."""
+    return rushlight.from_numpy(array)
+
+
+def seed_from(generator: Any) -> int:
+    """Draw a seed from `generator`, or from the default generator."""
+    return int(rushlight.randint(0, SEED_RANGE, (), generator=generator).item())
+
+
+def generator_from(seed: int) -> Any:
+    """A new generator with the given seed."""
+    generator = rushlight.Generator()
+    generator.manual_seed(seed)
+    return generator
+
+
+def permutation(n: int, generator: Any) -> np.ndarray:
+    """The numbers 0 to n-1 in random order."""
+    return rushlight.randperm(n, generator=generator).numpy()
+
+
+def integers(high: int, count: int, generator: Any) -> np.ndarray:
+    """`count` random whole numbers below `high`."""
+    return rushlight.randint(high, (count,), generator=generator).numpy()
+
+
+def uniform(count: int, generator: Any) -> np.ndarray:
+    """`count` random float64 numbers in [0, 1)."""
+    return rushlight.rand(count, dtype=rushlight.float64, generator=generator).numpy()
+
+
+def get_state(generator: Any) -> Tensor:
+    """A copy of the state of `generator`, or of the default generator."""
+    return (generator or rushlight.default_generator).get_state()
+
+
+@contextmanager
+def replayed(generator: Any, state: Tensor) -> Iterator[None]:
+    """Put a generator back to `state` inside the block; the default generator then goes on from where it was."""
+    target = generator or rushlight.default_generator
+    before = None if generator is not None else target.get_state()
+    target.set_state(state)
+    try:
+        yield
+    finally:
+        if before is not None:
+            target.set_state(before)
+
+
+def seed_worker(seed: int) -> None:
+    """Seed random, numpy and rushlight in a worker process."""
+    random.seed(seed)
+    rushlight.manual_seed(seed)
+    # numpy's legacy seeding takes 32-bit words; the sequence spreads neighbouring worker seeds over the whole state.
+    np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002
+
+
+def use_one_thread() -> None:
+    """Keep a worker process to one thread: the workers are the parallelism."""
+    rushlight.set_num_threads(1)
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """A copy in page-locked memory, from which transfers to a GPU can run beside other work."""
+    return tensor.pin_memory()
+
+
+def can_pin() -> bool:
+    """Whether there is a GPU that pinned memory is good for."""
+    return rushlight.cuda.is_available()

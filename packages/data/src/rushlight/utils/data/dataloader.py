@@ -1,0 +1,287 @@
+"""The loader: batches of a dataset, in order or shuffled, from this process or from workers."""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.context import BaseContext
+from typing import Any, Generic, TypeVar
+
+from rushlight.utils.data import bridge, start
+from rushlight.utils.data.collate import default_collate, default_convert
+from rushlight.utils.data.dataset import Dataset, IterableDataset
+from rushlight.utils.data.iterators import LoaderIterator, LoaderStats, SerialIterator, WorkerIterator
+from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from rushlight.utils.data.worker import get_worker_info
+
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+DEFAULT_PREFETCH = 2
+
+
+class _Endless(Sampler):
+    """Tasks for an IterableDataset, which decides itself when it ends."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class DataLoader(Generic[T_co]):
+    """Iterates over a dataset in batches.
+
+    Args:
+        dataset: map-style (`__getitem__`, `__len__`) or an `IterableDataset`.
+        batch_size: samples per batch; None gives single samples, or what `sampler` asks for, without collation.
+        shuffle: visit the samples in a new random order every pass.
+        sampler: order of the indices, in place of `shuffle`.
+        batch_sampler: lists of indices, in place of `batch_size`, `shuffle`, `sampler` and `drop_last`.
+        num_workers: processes that fetch batches ahead of time; 0 fetches in this process. The order does not depend on
+            it.
+        collate_fn: makes a batch of a list of samples; `default_collate` by default (`default_convert` without
+            batches).
+        pin_memory: put tensors into page-locked memory, where there is a GPU.
+        drop_last: leave out a last batch that is not full.
+        timeout: seconds to wait for a worker before an error; 0 never gives up on one that is alive. A dead one is
+            always noticed.
+        worker_init_fn: called in each worker with its id, after seeding and before the first sample.
+        multiprocessing_context: how to start workers: "fork", "forkserver", "spawn" or a context. By default what is
+            sound at the moment, see `rushlight.utils.data.start`.
+        generator: where the order and the workers' seeds come from; the default generator when None.
+        prefetch_factor: batches that each worker works ahead (default 2).
+        persistent_workers: keep the workers after a pass for the next one.
+        in_order: give batches out in the sampler's order; else as they get ready.
+
+    In workers, `random`, `numpy.random` and rushlight are seeded anew each pass, each worker differently.
+
+    Raises:
+        ValueError: for arguments that are out of range or exclude each other.
+
+    Example:
+        >>> for batch in DataLoader(range(5), batch_size=2):
+        ...     print(batch)
+        tensor([0, 1])
+        tensor([2, 3])
+        tensor([4])
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[T_co] | Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable | None = None,
+        batch_sampler: Iterable | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        iterable = isinstance(dataset, IterableDataset)
+        if iterable:
+            _check_iterable(shuffle, sampler, batch_sampler)
+        _check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = DEFAULT_PREFETCH if num_workers and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        self.generator = generator
+        self.persistent_workers = persistent_workers
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        if sampler is None:
+            sampler = _default_sampler(dataset, iterable, shuffle, generator)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self._iterator: LoaderIterator | None = None  # the one whose workers persist
+        self._stats = LoaderStats()
+        self._spares: list[mmap.mmap] = []  # shared memory that the next pass can use again
+        self._pass_state: Any = None  # state of the generator when the last pass began
+        self._resume: dict | None = None
+        self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and getattr(self, "_ready", False):
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized: make a new one"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self) -> BaseContext | None:
+        """The context that workers are started with, or None when it is chosen at each start."""
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: str | BaseContext | None) -> None:
+        self._multiprocessing_context = _check_context(context, self.num_workers)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def _context(self) -> BaseContext:
+        context = self.multiprocessing_context
+        if context is None:
+            return start.default_context()
+        if context.get_start_method() == "fork" and (trouble := start.certain_trouble()):
+            raise RuntimeError(f'workers cannot be forked now: {trouble}. Use multiprocessing_context="forkserver"')
+        return context
+
+    def __iter__(self) -> Iterator[Any]:
+        resume, self._resume = self._resume, None
+        if resume is None:
+            self._pass_state = bridge.get_state(self.generator)
+            return self._begin(0)
+        self._pass_state = resume["generator"]
+        with bridge.replayed(self.generator, resume["generator"]):
+            return self._begin(resume["batches"])
+
+    def _begin(self, done: int) -> LoaderIterator:
+        base_seed = bridge.seed_from(self.generator)
+        tasks = iter(self._index_sampler)
+        skip = done
+        if not isinstance(self.dataset, IterableDataset):
+            # A map-style pass resumes without fetching what was seen: only its indices are drawn again.
+            for _ in range(done):
+                next(tasks, None)
+            skip = 0
+        iterator = self._iterator
+        if isinstance(iterator, WorkerIterator) and iterator.pool.workers:
+            iterator.restart(self, tasks, base_seed, skip)
+        else:
+            cls = WorkerIterator if self.num_workers else SerialIterator
+            iterator = cls(self, tasks, base_seed, skip)
+        iterator.stats.batches = done
+        # Not the iterator itself: a loop that is left must let go of its workers.
+        self._stats = iterator.stats
+        if self.persistent_workers:
+            self._iterator = iterator
+        return iterator
+
+    def __len__(self) -> int:
+        if not isinstance(self.dataset, IterableDataset):
+            return len(self._index_sampler)
+        length = len(self.dataset)  # type: ignore[arg-type]
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+    def stats(self) -> LoaderStats:
+        """Where the time of the current (or last) pass went.
+
+        Example:
+            >>> loader = DataLoader(range(6), batch_size=2)
+            >>> for _ in loader:
+            ...     pass
+            >>> loader.stats().batches
+            3
+        """
+        return self._stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in the current pass, for `load_state_dict` of a loader over the same dataset, with any number of
+        workers.
+
+        Exact for map-style datasets with samplers that draw from the loader's or the default generator. An
+        IterableDataset is read again up to the position, which needs the same number of workers.
+        """
+        return {"generator": self._pass_state, "batches": self._stats.batches}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on where `state` was taken: batches that were given out before do not come again."""
+        self._resume = None if state["generator"] is None else dict(state)
+
+
+def _default_sampler(dataset: Any, iterable: bool, shuffle: bool | None, generator: Any) -> Sampler:
+    if iterable:
+        return _Endless()
+    return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+
+
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            f"num_workers option should be non-negative, got {num_workers}; "
+            "use num_workers=0 to disable multiprocessing"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative, got {timeout}")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option needs worker processes: let num_workers > 0, or leave prefetch_factor at None"
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError(f"prefetch_factor option should be non-negative, got {prefetch_factor}")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_iterable(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:
+    given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
+
+
+def _check_exclusive(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+
+
+def _check_context(context: Any, num_workers: int) -> BaseContext | None:
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
+            "but got num_workers=0"
+        )
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods}, "
+                f"but got multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context!r}"
+        )
+    return context

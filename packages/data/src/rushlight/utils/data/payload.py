@@ -1,0 +1,122 @@
+"""What a worker that is not forked has to be sent: the dataset and the loader's functions, pickled once for all
+workers.
+
+Large arrays are not copied to every worker: they lie in one unlinked file that each worker maps copy-on-write.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import sys
+import types
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from rushlight import Tensor
+from rushlight.utils.data import blocks
+from rushlight.utils.data.byvalue import ByValuePickler
+from rushlight.utils.data.transport import reduce_tensor
+
+ALIGNMENT = 64
+
+
+class _JobPickler(ByValuePickler):
+    """Takes large buffers out of the stream."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5, buffer_callback=self._place)
+        self.buffers: list[np.ndarray] = []
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is Tensor:
+            return reduce_tensor(obj)
+        return super().reducer_override(obj)
+
+    def _place(self, buffer: pickle.PickleBuffer) -> bool:
+        array = np.frombuffer(buffer.raw(), np.uint8)
+        if array.nbytes < blocks.SMALL or not blocks.CAN_SHARE:
+            return True
+        self.buffers.append(array)
+        return False
+
+
+class Payload:
+    """A pickled object, ready to be sent to any number of workers.
+
+    Raises:
+        TypeError: when something cannot be pickled; the message names the attribute.
+    """
+
+    def __init__(self, obj: Any) -> None:
+        file = io.BytesIO()
+        pickler = _JobPickler(file)
+        try:
+            pickler.dump(obj)
+        except Exception as error:
+            raise TypeError(
+                f"a DataLoader worker that is not forked needs a pickled copy of {_culprit(obj)}, which failed: "
+                f"{type(error).__name__}: {error}.  "
+                "Create what cannot be pickled in the worker (in __getitem__ on first use, or in worker_init_fn), or "
+                'use multiprocessing_context="fork"'
+            ) from error
+        self.stream = file.getvalue()
+        self.spans: list[tuple[int, int]] = []
+        self.size = 0
+        for array in pickler.buffers:
+            self.spans.append((self.size, array.nbytes))
+            self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        self.fd: int | None = None
+        if self.spans:
+            self.fd = blocks.unlinked_file(self.size)
+            with mmap.mmap(self.fd, self.size) as memory:
+                for (start, nbytes), array in zip(self.spans, pickler.buffers):
+                    memory[start : start + nbytes] = array
+
+    def send(self, connection: Connection) -> None:
+        """Give it to one worker."""
+        connection.send((self.stream, self.spans, self.size))
+        if self.fd is not None:
+            blocks.send_fds(connection.fileno(), [os.dup(self.fd)])
+
+    def close(self) -> None:
+        """Let go of the file; workers that have it keep their mapping."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+
+def receive(connection: Connection) -> Any:
+    """Take the object that `Payload.send` sent, in a worker."""
+    stream, spans, size = connection.recv()
+    buffers: list[Any] = []
+    if spans:
+        [fd] = blocks.recv_fds(connection.fileno(), 1)
+        memory = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
+        os.close(fd)
+        buffers = [np.frombuffer(memory, np.uint8, nbytes, start) for start, nbytes in spans]
+    # What was sent by value lives in a __main__ of its own: that of this process is multiprocessing's start code.
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = types.ModuleType("__main__")
+    return pickle.loads(stream, buffers=buffers)
+
+
+def _culprit(obj: Any, path: str = "") -> str:
+    """The deepest attribute (or item) that cannot be pickled on its own."""
+    parts: dict[str, Any] = {f".{name}": value for name, value in getattr(obj, "__dict__", {}).items()}
+    if isinstance(obj, dict):
+        parts = {f"[{key!r}]": value for key, value in obj.items()}
+    elif isinstance(obj, (list, tuple)):
+        parts = {f"[{i}]": value for i, value in enumerate(obj)}
+    if not isinstance(obj, type):
+        for name, value in parts.items():
+            try:
+                _JobPickler(io.BytesIO()).dump(value)
+            except RecursionError:
+                break
+            except Exception:
+                return _culprit(value, path + name)
+    return f"{path.lstrip('.') or 'it'} ({type(obj).__name__})"

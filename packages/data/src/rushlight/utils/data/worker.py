@@ -1,0 +1,157 @@
+"""The worker process: takes tasks, fetches batches, sends them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rushlight.utils.data import bridge, payload
+from rushlight.utils.data.blocks import Block
+from rushlight.utils.data.errors import describe
+from rushlight.utils.data.fetch import Exhausted, fetcher
+from rushlight.utils.data.transport import Outbox
+
+PARENT_CHECK_SECONDS = 5.0
+# A process that an MPI launcher started carries these; an MPI library that meets them in a worker takes it for a rank.
+MPI_PREFIXES = ("OMPI_", "PMIX_", "PRTE_", "PMI_", "MPI_LOCAL", "HYD")
+
+
+@dataclass
+class WorkerInfo:
+    """What a worker process knows about itself; see `get_worker_info`."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+@dataclass
+class Job:
+    """What every worker of a loader needs to know."""
+
+    dataset: Any
+    batched: bool
+    collate_fn: Callable
+    drop_last: bool
+    worker_init_fn: Callable[[int], None] | None
+    num_workers: int
+
+
+@dataclass
+class Epoch:
+    """Message: a new pass over the dataset begins."""
+
+    base_seed: int
+
+
+@dataclass
+class Task:
+    """Message: fetch this; the listed blocks are free again."""
+
+    number: int
+    indices: Any
+    free_blocks: list[int]
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker process its `id`, `num_workers`, `seed` and `dataset` (its own copy); None in the main process.
+
+    Example:
+        >>> get_worker_info() is None
+        True
+    """
+    return _info
+
+
+def main(
+    connection: Connection,
+    job: Job | None,
+    worker_id: int,
+    base_seed: int,
+    spares: list[Block],
+    to_close: list[Connection],
+) -> None:
+    """Run a worker until the main process ends the connection or is gone.
+
+    Args:
+        job: None when the connection brings it, because it could not be inherited.
+        spares: blocks of an earlier pass to write into; inherited too.
+        to_close: inherited connections of others.
+    """
+    # Ctrl-C reaches the whole process group; the main process decides what becomes of its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for inherited in to_close:
+        inherited.close()
+    for name in [name for name in os.environ if name.startswith(MPI_PREFIXES)]:
+        del os.environ[name]
+    # A collection that walked the parent's objects would copy every page they are on.
+    gc.freeze()
+    bridge.use_one_thread()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        _serve(Outbox(connection, spares), job, worker_id, base_seed)
+
+
+def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> None:
+    global _info
+    bridge.set_allocator(outbox.arena.empty)
+    bridge.seed_worker(base_seed + worker_id)
+    broken: BaseException | None = None
+    try:
+        if job is None:
+            job = payload.receive(outbox.connection)
+        _info = WorkerInfo(worker_id, job.num_workers, base_seed + worker_id, job.dataset)
+        if job.worker_init_fn is not None:
+            job.worker_init_fn(worker_id)
+    except Exception as error:
+        broken = error
+    source = None
+    first_epoch = True
+    while True:
+        message = _next_message(outbox.connection)
+        if isinstance(message, Epoch):
+            source = None
+            if not first_epoch:
+                bridge.seed_worker(message.base_seed + worker_id)
+                if _info is not None:
+                    _info.seed = message.base_seed + worker_id
+            first_epoch = False
+            continue
+        outbox.arena.give_back(message.free_blocks)
+        start = time.perf_counter()
+        batch = None
+        try:
+            if broken is not None:
+                raise broken
+            if source is None:
+                source = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
+            batch = source.fetch(message.indices)
+            outbox.send(message.number, "batch", batch, time.perf_counter() - start)
+        except Exhausted:
+            outbox.send(message.number, "end", None)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except Exception as error:
+            outbox.send(message.number, "error", describe(error, worker_id))
+
+
+def _next_message(connection: Connection) -> Epoch | Task:
+    parent = os.getppid()
+    while not connection.poll(PARENT_CHECK_SECONDS):
+        # Another process may hold a copy of the pipe's other end, so its end alone is not proof.
+        mother = multiprocessing.parent_process()
+        if os.getppid() != parent or mother is None or not mother.is_alive():
+            raise EOFError
+    return connection.recv()
