@@ -97,7 +97,7 @@ def _plan_meta(op: Op, out: Any) -> Callable:
 
 
 def finish(array: Any, expected: Meta) -> Tensor:
-    """Wrap a kernel's result; a layout other than inferred is kept as it is."""
+    """Wrap a kernel's result, brought into the layout that was inferred: metadata is never wrong about memory."""
     if type(array) is not np.ndarray:
         array = np.asarray(array)
     if array.dtype != expected.numpy:
@@ -106,9 +106,12 @@ def finish(array: Any, expected: Meta) -> Tensor:
         raise AssertionError(f"a kernel returned shape {array.shape} where {expected.shape} was inferred")
     if expected.contiguous and array.flags.c_contiguous:
         return wrap(array, expected)
-    if min(array.strides, default=0) < 0:
-        array = array.copy()
-    return wrap(array, of_array(array))
+    size = expected.dtype.itemsize
+    if array.strides == tuple([stride * size for stride in expected.strides]):
+        return wrap(array, expected)
+    laid_out = empty_array(expected)
+    np.copyto(laid_out, array)
+    return wrap(laid_out, expected)
 
 
 def empty_array(m: Meta) -> np.ndarray:

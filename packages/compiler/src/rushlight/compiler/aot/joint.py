@@ -1,0 +1,126 @@
+"""The joint graph: a program and its gradients as one graph, made by running autograd's formulas on tracers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.autograd.recipe import Recipe, node_class
+from rushlight.autograd.rules.registry import row_of
+from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.core import dispatch, eager
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op
+from rushlight.core.tensor import Tensor
+from rushlight.ops.arithmetic import add
+
+
+class GraphTensor(Tensor):
+    """A tensor during the making of a graph: metadata and a value of the graph, no memory."""
+
+    __slots__ = ("_value",)
+
+
+def tracer(value: Value) -> GraphTensor:
+    """The tensor that stands for a value."""
+    made = object.__new__(GraphTensor)
+    made._array = made._storage = made._auto = None
+    made._meta, made._value = value.meta, value
+    return made
+
+
+class GraphBuilder:
+    """The handler that appends op calls on tracers to a graph; calls on real tensors become constants."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """Append one call."""
+        operands = tuple([eager.operand(op, i, x) for i, x in enumerate(operands)])
+        if op.mutates:
+            raise NotImplementedError(f"{op.name}: a gradient formula writes in place, which graphs cannot say")
+        if any(isinstance(x, Tensor) and not isinstance(x, GraphTensor) for x in operands):
+            raise NotImplementedError(f"{op.name}: a gradient formula uses a tensor from outside the graph")
+        metas = op.infer_metas(operands, params)
+        if metas is None:
+            raise NotImplementedError(f"{op.name}: a gradient formula has a shape that depends on data")
+        values = self.graph.call(op, tuple([x._value if isinstance(x, GraphTensor) else x for x in operands]), params, metas)
+        return tracer(values) if isinstance(values, Value) else tuple([tracer(v) for v in values])
+
+
+@dataclass
+class Joint:
+    """The joint graph: first the `forward_nodes` of the program, then its gradients.
+
+    `graph.inputs` are the program's inputs and then one tangent per differentiable output (its number in `tangents`); `gradients` has
+    the gradient of each input, None where there is none.
+    """
+
+    graph: Graph
+    forward_nodes: int
+    outputs: list[Value]
+    tangents: list[int]
+    gradients: list[Value | None]
+
+
+def joint_graph(program: Graph) -> Joint:
+    """Differentiate a program. NotImplementedError when a formula cannot be put into a graph."""
+    graph = Graph()
+    copies: dict[Value, Value] = {v: graph.input(v.meta.with_grad(False)) for v in program.inputs}
+    for node in program.nodes:
+        operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
+        metas = tuple([v.meta.with_grad(False) for v in node.outputs])
+        values = graph.call(node.op, operands, node.params, metas)
+        copies.update(zip(node.outputs, values))
+    forward_nodes = len(graph.nodes)
+    tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]
+    gradients: dict[Value, GraphTensor] = {}
+    with dispatch.push(GraphBuilder(graph)):
+        for i in tangents:
+            value = program.outputs[i]
+            incoming = tracer(graph.input(_contiguous(value.meta)))
+            gradients[value] = incoming if value not in gradients else add(gradients[value], incoming)
+        for node in reversed(program.nodes):
+            grads = [gradients.pop(v, None) for v in node.outputs]
+            if any(g is not None for g in grads):
+                _differentiate(node, grads, copies, gradients)
+    found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
+    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], tangents, [g and g._value for g in found])
+
+
+def _contiguous(m: Meta) -> Meta:
+    return m.with_grad(False).replace(strides=None) if m.contiguous else m.with_grad(False)
+
+
+class _Named:
+    """Stands for the tape's node where `Recipe.gradients` wants a name for its errors."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def name(self) -> str:
+        return node_class(self.op).__name__
+
+
+def _differentiate(node: Node, grads: list, copies: dict[Value, Value], gradients: dict[Value, GraphTensor]) -> None:
+    """Add what flows back through one call to the gradients of its operands."""
+    row = row_of(node.op)
+    if row is None:
+        return
+    from rushlight.core.op import meta_of
+
+    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
+    recipe = Recipe(node.op, metas, node.params, len(node.outputs), row)
+    if not recipe.wanted:
+        return
+
+    def saved(kind: str, i: int) -> Any:
+        x = node.inputs[i] if kind == "operand" else node.outputs[i]
+        return tracer(copies[x]) if isinstance(x, Value) else x
+
+    found = recipe.gradients(_Named(node.op), grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
+    for i, grad in zip(recipe.wanted, found):
+        if grad is not None:
+            value = node.inputs[i]
+            gradients[value] = grad if value not in gradients else add(gradients[value], grad)

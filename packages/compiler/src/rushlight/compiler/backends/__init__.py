@@ -1,0 +1,1 @@
+"""Backends: what turns a graph into a callable."""

@@ -1,0 +1,13 @@
+"""Backend `eager`: runs the captured graph op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.ir import Graph
+
+
+def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
+    """A function that interprets the graph."""
+    return lambda inputs: interpret(graph, inputs)

@@ -1,0 +1,1 @@
+"""From groups of nodes to code that runs."""

@@ -1,0 +1,121 @@
+"""The program of a graph: a generated Python function that calls one plan or fused kernel after the other.
+
+`program.source` shows it:
+
+    def program(v0, v1):
+        v2 = fused_0(v0, v1)  # mul, add, tanh
+        v3 = call_1(v2)  # sum
+        del v2
+        return [v3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
+from rushlight.compiler.lower.fuse import Group, groups_of
+from rushlight.compiler.lower.scalars import compose
+from rushlight.core import eager
+from rushlight.core.op import meta_of
+from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu.elementwise import elementwise_kernel
+
+
+class Program:
+    """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its fused loops."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = eliminate_dead(eliminate_common(graph))
+        self.kernels: list[Any] = []
+        groups = groups_of(self.graph)
+        steps = [(group, self._results(group, groups)) for group in groups]
+        namespace: dict[str, Any] = {}
+        self.source = self._generate(steps, namespace)
+        exec(compile(self.source, "<rushlight program>", "exec"), namespace)  # noqa: S102  our own text
+        self._run = namespace["program"]
+
+    def __call__(self, inputs: list) -> list:
+        return self._run(*inputs)
+
+    def _results(self, group: Group, groups: list[Group]) -> list[Value]:
+        """The values of a group that other groups read or the program returns; all of a single node's."""
+        if len(group.nodes) == 1:
+            return group.nodes[0].outputs
+        read = {*self.graph.outputs, *(v for other in groups if group in other.after for v in other.operands())}
+        return [node.outputs[0] for node in group.nodes if node.outputs[0] in read]
+
+    def _generate(self, steps: list[tuple[Group, list[Value]]], namespace: dict[str, Any]) -> str:
+        names: dict[Value, str] = {}
+
+        def listed(values: list[Value]) -> str:
+            return ", ".join([names.setdefault(v, f"v{len(names)}") for v in values])
+
+        lines = [f"def program({listed(self.graph.inputs)}):"]
+        free_after = _last_uses(steps, self.graph.outputs)
+        for number, (group, results) in enumerate(steps):
+            fused = len(group.nodes) > 1
+            callee = f"{'fused' if fused else 'call'}_{number}"
+            operands = listed(group.operands())
+            namespace[callee] = self._fused(group, results) if fused else call_of(group.nodes[0])
+            comma = "," if len(results) == 1 and (fused or not _single(group.nodes[0])) else ""
+            lines.append(f"    {listed(results)}{comma} = {callee}({operands})  # {', '.join(n.op.name for n in group.nodes)}")
+            if free_after[number]:
+                lines.append(f"    del {listed(free_after[number])}")
+        lines.append(f"    return [{listed(self.graph.outputs)}]")
+        return "\n".join(lines) + "\n"
+
+    def _fused(self, group: Group, results: list[Value]) -> Callable[..., tuple]:
+        operands = group.operands()
+        kernel = elementwise_kernel(compose(group.nodes, operands, results), [v.meta.numpy for v in operands],
+                                    tuple([v.meta.numpy for v in results]))
+        self.kernels.append(kernel)
+        metas = [v.meta for v in results]
+        empty_array = eager.empty_array
+
+        def run(*tensors: Tensor) -> tuple:
+            arrays = tuple([empty_array(m) for m in metas])
+            kernel(arrays, *[t._array for t in tensors])
+            return tuple([wrap(array, m) for array, m in zip(arrays, metas)])
+
+        return run
+
+
+def _single(node: Node) -> bool:
+    """Does the op return one tensor rather than a tuple?"""
+    inferred = node.op.infer(*[x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs], *node.params)
+    return not isinstance(inferred, tuple)
+
+
+def call_of(node: Node) -> Callable[..., Any]:
+    """The plan of one op call as a function of the tensors among its operands, each once."""
+    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
+    run = eager.make_plan(node.op, metas, node.params)
+    values = list(dict.fromkeys([x for x in node.inputs if isinstance(x, Value)]))
+    if list(node.inputs) == values:
+        return run
+    places = [values.index(x) if isinstance(x, Value) else None for x in node.inputs]
+
+    def call(*tensors: Tensor) -> Any:
+        return run(*[x if at is None else tensors[at] for at, x in zip(places, node.inputs)])
+
+    return call
+
+
+def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> list[list[Value]]:
+    """For each step the values that are needed no more after it, so that their memory can be used again."""
+    last: dict[Value, int] = {}
+    for number, (group, results) in enumerate(steps):
+        last.update(dict.fromkeys([*group.operands(), *results], number))
+    found: list[list[Value]] = [[] for _ in steps]
+    for value, number in last.items():
+        if value not in kept:
+            found[number].append(value)
+    return found
+
+
+def compile_program(graph: Graph) -> Program:
+    """Compile a graph without gradients."""
+    return Program(graph)

@@ -1,0 +1,69 @@
+"""The graph: a pure, topologically ordered list of op calls.
+
+A `Value` carries the metadata that eager execution would give the tensor, `requires_grad` included. A value whose
+metadata does not require grad is a constant for differentiation, even where its operands require grad (it was computed
+under `no_grad`, or detached).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op, meta_of
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor in the graph: an input (`node` None), or result number `index` of a node."""
+
+    meta: Meta
+    node: Node | None = None
+    index: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One op call; `inputs` are values, numbers and None."""
+
+    op: Op
+    inputs: tuple[Any, ...]
+    params: tuple[Any, ...]
+    outputs: list[Value] = field(default_factory=list)
+
+
+class Graph:
+    """Inputs, nodes in order of execution, outputs."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.outputs: list[Value] = []
+
+    def input(self, meta: Meta) -> Value:
+        """A new input."""
+        value = Value(meta)
+        self.inputs.append(value)
+        return value
+
+    def call(self, op: Op, operands: tuple, params: tuple = (), metas: Meta | tuple[Meta, ...] | None = None) -> Any:
+        """Append an op call; returns its value, or a tuple of values.
+
+        `metas` is the metadata of the results with the right requires_grad; inferred, without gradients, when left out.
+        """
+        if metas is None:
+            metas = op.infer(*[x.meta if isinstance(x, Value) else meta_of(x) for x in operands], *params)
+        node = Node(op, tuple(operands), tuple(params))
+        self.nodes.append(node)
+        if isinstance(metas, Meta):
+            node.outputs.append(Value(metas, node))
+            return node.outputs[0]
+        node.outputs.extend(Value(m, node, i) for i, m in enumerate(metas))
+        return tuple(node.outputs)
+
+    def output(self, values: list[Value]) -> None:
+        """Set the results."""
+        self.outputs = list(values)
+
+

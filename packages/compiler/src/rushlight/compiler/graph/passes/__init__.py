@@ -1,0 +1,6 @@
+"""Passes: functions from a graph to an equivalent, better one."""
+
+from rushlight.compiler.graph.passes.cse import eliminate_common
+from rushlight.compiler.graph.passes.dce import eliminate_dead
+
+__all__ = ["eliminate_common", "eliminate_dead"]

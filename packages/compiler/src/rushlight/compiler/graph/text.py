@@ -1,0 +1,126 @@
+"""The canonical text of a graph, and back.
+
+    graph(v0: float32[2, 3], v1: float32[3]):
+      v2 = add(v0, v1)  # float32[2, 3]
+      v3 = sum(v2, dim=(0,), keepdim=False, dtype=float32)  # float32[3]
+      return v3
+
+Equal graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse` reads what `text` wrote.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from typing import Any
+
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.core import dtypes
+from rushlight.core.devices import cpu, device
+from rushlight.core.dtypes import dtype
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import lookup
+
+_META = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](\{(?P<strides>[^}]*)\})?(?P<grad> grad)?(@(?P<device>[\w:]+))?$")
+
+
+def text(graph: Graph) -> str:
+    """The canonical text."""
+    names: dict[Value, str] = {}
+
+    def name(value: Value) -> str:
+        return names.setdefault(value, f"v{len(names)}")
+
+    lines = [f"graph({', '.join(f'{name(v)}: {meta_text(v.meta)}' for v in graph.inputs)}):"]
+    for node in graph.nodes:
+        operands = [names[x] if isinstance(x, Value) else _literal(x) for x in node.inputs]
+        params = [f"{key}={_literal(value)}" for key, value in zip(node.op.params, node.params)]
+        results = ", ".join(name(v) for v in node.outputs)
+        metas = ", ".join(meta_text(v.meta) for v in node.outputs)
+        lines.append(f"  {results} = {node.op.name}({', '.join(operands + params)})  # {metas}")
+    lines.append(f"  return {', '.join(names[v] for v in graph.outputs)}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def meta_text(m: Meta) -> str:
+    """`float32[2, 3]`, with strides when not row-major, ` grad` and `@device` where they differ from the usual."""
+    layout = "" if m.contiguous else "{" + ", ".join(map(str, m.strides)) + "}"
+    where = "" if m.device is cpu else f"@{m.device}"
+    return f"{m.dtype.name}[{', '.join(map(str, m.shape))}]{layout}{' grad' if m.requires_grad else ''}{where}"
+
+
+def parse_meta(source: str) -> Meta:
+    """The Meta of a text. ValueError when it is none."""
+    match = _META.match(source.strip())
+    if match is None:
+        raise ValueError(f"no tensor metadata: {source!r}")
+
+    def ints(part: str | None) -> tuple[int, ...]:
+        return tuple([int(x) for x in part.split(",") if x.strip()]) if part else ()
+
+    strides = ints(match["strides"]) if match["strides"] is not None else None
+    return meta(dtypes.named(match["dtype"]), ints(match["shape"]), strides, device(match["device"] or "cpu"), bool(match["grad"]))
+
+
+def _literal(x: Any) -> str:
+    if isinstance(x, dtype):
+        return x.name
+    if isinstance(x, device):
+        return f"device({str(x)!r})"
+    if isinstance(x, tuple):
+        return "(" + "".join(f"{_literal(item)}, " for item in x).rstrip() + ")" if len(x) == 1 else f"({', '.join(map(_literal, x))})"
+    if isinstance(x, float) and not math.isfinite(x):
+        return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
+    if x is None or isinstance(x, (bool, int, float, complex, str)):
+        return repr(x)
+    return f"object({type(x).__name__!r})"
+
+
+def parse(source: str) -> Graph:
+    """The graph of a text. ValueError for text that `text` would not write."""
+    lines = source.strip().split("\n")
+    graph, values = Graph(), {}
+    for declared in re.findall(r"(v\d+): ([^:]*?)(?=, v\d+:|\):$)", lines[0]):
+        values[declared[0]] = graph.input(parse_meta(declared[1]))
+    for line in lines[1:-1]:
+        call, _, metas = line.partition("  # ")
+        statement = ast.parse(call.strip()).body[0]
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+            raise ValueError(f"not an op call: {line!r}")
+        op = lookup(statement.value.func.id)
+        operands = tuple([_value(a, values) for a in statement.value.args])
+        params = {k.arg: _value(k.value, values) for k in statement.value.keywords}
+        target = statement.targets[0]
+        names = [t.id for t in target.elts] if isinstance(target, ast.Tuple) else [target.id]
+        parsed = tuple([parse_meta(m) for m in re.split(r", (?=\w+\[)", metas)])
+        single = len(names) == 1
+        results = graph.call(op, operands, tuple([params[name] for name in op.params]), parsed[0] if single else parsed)
+        values.update(zip(names, (results,) if single else results))
+    returned = lines[-1].strip().removeprefix("return").strip()
+    graph.output([values[name.strip()] for name in returned.split(",")] if returned else [])
+    return graph
+
+
+def _value(node: ast.expr, values: dict[str, Value]) -> Any:
+    """The object of an argument: a value, a literal, a dtype or a device."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Tuple():
+            return tuple([_value(item, values) for item in node.elts])
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand, values)
+        case ast.BinOp(op=ast.Add()):  # complex(1, 2) prints as (1+2j)
+            return _value(node.left, values) + _value(node.right, values)
+        case ast.BinOp(op=ast.Sub()):
+            return _value(node.left, values) - _value(node.right, values)
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.Name(id="inf" | "nan" as name):
+            return float(name)
+        case ast.Name(id=name):
+            return dtypes.named(name)
+        case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
+            return device(where)
+    raise ValueError(f"cannot read {ast.unparse(node)!r}")

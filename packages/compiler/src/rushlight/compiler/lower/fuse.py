@@ -1,0 +1,95 @@
+"""Fusion: which nodes of a graph run in one loop.
+
+Elementwise calls with the same result shape are joined into groups, so that values between them stay in registers. A group may not depend on
+itself through a node outside. Groups run in topological order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rushlight.compiler.graph.ir import Graph, Node, Value
+
+MAX_NODES = 64  # longer loops gain nothing and take long to compile
+MAX_OPERANDS = 24
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes that run together, in order; one node alone unless all are elementwise."""
+
+    nodes: list[Node]
+    after: set[Group] = field(default_factory=set)
+
+    @property
+    def fusable(self) -> bool:
+        """Can more elementwise nodes join?"""
+        return is_fusable(self.nodes[0])
+
+    def operands(self) -> list[Value]:
+        """Values from outside that the group reads, in order of first use."""
+        own = {v for node in self.nodes for v in node.outputs}
+        return list(dict.fromkeys([x for node in self.nodes for x in node.inputs if isinstance(x, Value) and x not in own]))
+
+
+def is_fusable(node: Node) -> bool:
+    """Is the node an elementwise call on the CPU?"""
+    return node.op.kind == "elementwise" and node.op.scalar is not None and node.outputs[0].meta.device.type == "cpu"
+
+
+def groups_of(graph: Graph) -> list[Group]:
+    """The graph's nodes in groups, in an order in which they can run."""
+    groups: list[Group] = []
+    home: dict[Node, Group] = {}
+    for node in graph.nodes:
+        producers = {home[x.node] for x in node.inputs if isinstance(x, Value) and x.node is not None}
+        joined = _join(node, producers, home) if is_fusable(node) else None
+        if joined is None:
+            joined = Group([node])
+            groups.append(joined)
+        else:
+            joined.nodes.append(node)
+        home[node] = joined
+        joined.after |= producers - {joined}
+    return _ordered(groups)
+
+
+def _join(node: Node, producers: set[Group], home: dict[Node, Group]) -> Group | None:
+    """The group that a node can run in: one of those that made its operands, or None."""
+    shape = node.outputs[0].meta.shape
+    for group in sorted(producers, key=lambda g: -len(g.nodes)):
+        if not group.fusable or len(group.nodes) >= MAX_NODES or group.nodes[0].outputs[0].meta.shape != shape:
+            continue
+        if any(_reaches(other, group) for other in producers if other is not group):
+            continue
+        if len(Group([*group.nodes, node]).operands()) <= MAX_OPERANDS:
+            return group
+    return None
+
+
+def _reaches(start: Group, goal: Group) -> bool:
+    """Does `start` depend on `goal`?"""
+    seen, stack = {start}, [start]
+    while stack:
+        group = stack.pop()
+        if group is goal:
+            return True
+        new = group.after - seen
+        seen |= new
+        stack.extend(new)
+    return False
+
+
+def _ordered(groups: list[Group]) -> list[Group]:
+    done: dict[Group, None] = {}
+    stack = [(g, False) for g in reversed(groups)]
+    while stack:
+        group, ready = stack.pop()
+        if group in done:
+            continue
+        if ready:
+            done[group] = None
+        else:
+            stack.append((group, True))
+            stack.extend((g, False) for g in sorted(group.after, key=groups.index, reverse=True))
+    return list(done)

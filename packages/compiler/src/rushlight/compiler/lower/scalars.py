@@ -1,0 +1,43 @@
+"""The scalar definition of a fused group, composed from those of its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler.graph.ir import Node, Value
+from rushlight.core import declare, dtypes
+from rushlight.core import scalar as s
+from rushlight.core.op import meta_of
+from rushlight.kernels.half import compute_dtype, narrow, widen
+
+
+def compose(nodes: list[Node], operands: list[Value], results: list[Value]) -> Callable[..., tuple]:
+    """One function on scalars that computes `results` from `operands` as the nodes say.
+
+    Every node computes in the dtype in which it would alone, and half results are rounded between nodes, so that fusing does not change them.
+    """
+
+    def fused(*elements: Any) -> tuple:
+        known: dict[Value, Any] = dict(zip(operands, elements))
+        for node in nodes:
+            known[node.outputs[0]] = _apply(node, known)
+        return tuple([known[v] for v in results])
+
+    return fused
+
+
+def _apply(node: Node, known: dict[Value, Any]) -> Any:
+    op = node.op
+    metas = [x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs]
+    common = compute_dtype(declare.common_dtype(op, metas).numpy)
+    arguments = []
+    for i, x in enumerate(node.inputs):
+        if isinstance(x, Value):
+            wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else common
+            arguments.append(s.cast(known[x], wanted))
+        else:
+            arguments.append(x)
+    out = node.outputs[0].meta.dtype
+    result = s.cast(op.scalar(*arguments), compute_dtype(out.numpy))
+    return widen(narrow(result, out.numpy), out.numpy) if out in dtypes.HALF else result
