@@ -14,6 +14,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import conv as cpu
+from rushlight.ops.padding import pad_constant
 
 Sizes = int | tuple[int, ...]
 
@@ -183,8 +184,6 @@ def _same_padding(name: str, input: Tensor, weight: Tensor, stride: tuple, dilat
         raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={list(stride)}")
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
     if any(t % 2 for t in total):
-        from rushlight.ops.padding import pad_constant
-
         input = pad_constant(input, [amount for t in reversed(total) for amount in (0, t % 2)])
     return input, tuple([t // 2 for t in total])
 

@@ -1,4 +1,4 @@
-"""Normalization: layer_norm, batch_norm, group_norm, instance_norm, rms_norm, local_response_norm, normalize."""
+"""Normalization by rows: layer_norm, rms_norm, local_response_norm, normalize. By channels: see batch_norm.py."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import numpy as np
 from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
-from rushlight.core.front import function
+from rushlight.core.front import assign_out, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.ops.padding import pad_constant
+from rushlight.ops.pool import avg_pool_op
 
 _X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
 _W, _B = np.array([1, 2, -1, 0.5], np.float32), np.array([0, 1, 2, -1], np.float32)
 
 
-def _wide(dtype: dtypes.dtype) -> dtypes.dtype:
+def wide(dtype: dtypes.dtype) -> dtypes.dtype:
+    """The dtype in which statistics of this dtype are kept."""
     return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
@@ -31,14 +34,14 @@ def _infer_layer_norm(input: Meta, weight: Meta | None, bias: Meta | None, eps: 
     shape = input.shape[input.ndim - dims:]
     checks.shape("layer_norm", "weight", weight, shape)
     checks.shape("layer_norm", "bias", bias, shape)
-    rows = meta(_wide(input.dtype), input.shape[:input.ndim - dims] + (1,) * dims, None, input.device)
+    rows = meta(wide(input.dtype), input.shape[:input.ndim - dims] + (1,) * dims, None, input.device)
     return meta(input.dtype, input.shape, None, input.device), rows, rows
 
 
 def _layer_norm_parts(input, weight, bias, eps, dims: int):
     """layer_norm and its statistics in simpler ops."""
     dim = tuple(range(-dims, 0))
-    x = input.to(_wide(input.dtype))
+    x = input.to(wide(input.dtype))
     mean = x.mean(dim, keepdim=True)
     centred = x - mean
     rstd = ((centred * centred).mean(dim, keepdim=True) + eps).rsqrt()
@@ -163,3 +166,42 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     """
     dims = _normalized_shape("layer_norm", input, normalized_shape)
     return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
+
+
+@function(method=False, out=False)
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """`input / sqrt(mean(input ** 2) + eps) * weight` over the trailing dimensions `normalized_shape`; eps is the dtype's by default.
+
+    Raises RuntimeError when the shapes do not end so.
+    """
+    dims = _normalized_shape("rms_norm", input, normalized_shape)
+    if weight is not None and weight.shape != input.shape[input.ndim - dims:]:
+        raise RuntimeError(f"rms_norm: expected weight of shape {shape_text(input.shape[input.ndim - dims:])}, got {shape_text(weight.shape)}")
+    x = input.to(wide(input.dtype))
+    eps = dtypes.finfo(x.dtype).eps if eps is None else eps
+    result = x * ((x * x).mean(tuple(range(-dims, 0)), keepdim=True) + eps).rsqrt()
+    return (result if weight is None else result * weight).to(input.dtype)
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """`input / (k + alpha * mean of squares over size neighbouring channels) ** beta`: `(N, C, *)` -> the same.
+
+    Raises ValueError for fewer than 3 dimensions.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"local_response_norm: expected 3D or higher dimensionality input, got {input.ndim} dimensions")
+    if not input.numel():
+        return input
+    squares = (input * input).reshape(input.shape[0], 1, input.shape[1], -1)
+    padded = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2))
+    means = avg_pool_op.apply((padded,), ((size, 1), (1, 1), (0, 0), False, True, 0))
+    return input / (means.reshape(input.shape) * alpha + k) ** beta
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """`input / max(norm of order p along dim, eps)`. Raises IndexError for a dimension out of range."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    result = input / norm
+    return result if out is None else assign_out("normalize", out, result)
