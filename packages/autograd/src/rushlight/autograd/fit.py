@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.core.errors import shape_text
+from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
@@ -23,7 +24,7 @@ def fit(name: str, index: int, grad: Tensor, want: Meta) -> Tensor:
         if m.dtype.is_complex and not want.dtype.is_complex:
             grad = grad.real
         if grad._meta.dtype is not want.dtype or m.device is not want.device:
-            grad = prims.convert.apply((grad,), (want.dtype, want.device, "preserve"))
+            grad = prims.convert.apply((grad,), (want.dtype, want.device, preserve_format))
     return grad if m.shape == want.shape else sum_to(name, index, grad, want.shape)
 
 

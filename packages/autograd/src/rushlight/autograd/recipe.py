@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.autograd.fit import fit
 from rushlight.autograd.node import OpNode
 from rushlight.autograd.rules.registry import Formula, Row
+from rushlight.autograd.state import new_state
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.tensor import wrap
@@ -35,7 +36,7 @@ class Recipe:
     A formula's arguments are picked from one flat tuple: incoming gradients, saved values, then what is known beforehand.
     """
 
-    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "tensors", "statics", "calls", "joint")
+    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "saves_results", "tensors", "statics", "calls", "joint")
 
     def __init__(self, op: Op, metas: tuple[Meta | None, ...], params: tuple, outputs: int, row: Row) -> None:
         self.op, self.metas, self.outputs = op, metas, outputs
@@ -46,6 +47,7 @@ class Recipe:
         formulas = [row.joint] if self.joint else [row.formulas[op.operands[i]] for i in self.wanted]
         names = list(dict.fromkeys([name for f in formulas for name in f.arguments])) if self.wanted else []
         self.saves, self.tensors = self._what_to_save(names)
+        self.saves_results = any(kind == "result" for kind, _ in self.saves)
         known = self._known(params)
         fixed = [name for name in names if name in known]
         self.statics = tuple([known[name] for name in fixed])
@@ -77,12 +79,14 @@ class Recipe:
         return known
 
     def _spots(self, formula: Formula, fixed: list[str]) -> list:
-        """Where each argument of a formula lies in the flat tuple; a list of places for `operands`."""
+        """Where each argument of a formula lies in the flat tuple; a list of places for `operands` and `gs`."""
         first = self.outputs
         spots: list = []
         for name in formula.arguments:
             if name in fixed:
                 spots.append(first + len(self.saves) + fixed.index(name))
+            elif name == "gs":
+                spots.append(list(range(self.outputs)))
             elif name == "operands":
                 spots.append([first + self.saves.index(("operand", i)) for i in range(len(self.metas))])
             elif _is_result(name):
@@ -109,6 +113,31 @@ class Recipe:
                 if m is not want and m is not want_too:
                     found[at] = fit(node.name(), self.wanted[at], grad, want)
         return found
+
+    def with_history(self, node: OpNode, saved: tuple, results: tuple | None) -> tuple:
+        """The saved values with the results among them linked to the graph again, so that gradients of gradients reach them."""
+        return tuple([self._linked(node, x, i, results) if kind == "result" else x for x, (kind, i) in zip(saved, self.saves)])
+
+    def _linked(self, node: OpNode, x: Any, index: int, results: tuple | None) -> Any:
+        if results is not None:
+            return results[index]
+        if not x._meta.dtype.is_inexact:
+            return x
+        linked = wrap(x._array, x._meta.with_grad(True), x._storage)
+        linked._auto = new_state((node, index))
+        return linked
+
+    def saved_value(self, node: OpNode, name: str) -> Any:
+        """The saved value of a name, for `grad_fn._saved_<name>`; AttributeError when it is none."""
+        key = ("result", 0) if name == "result" else ("operand", self._index(name))
+        if key not in self.saves:
+            raise AttributeError(f"{node.name()} has not saved {name!r}")
+        saved = node.unpack()
+        return (self.with_history(node, saved, None) if self.saves_results else saved)[self.saves.index(key)]
+
+    def _index(self, name: str) -> int:
+        name = "input" if name == "self" else name
+        return self.op.operands.index(name) if name in self.op.operands else -1
 
     def keep(self, operands: tuple, results: tuple) -> tuple[tuple, tuple[int, ...]]:
         """The values to save and the versions of those that are tensors."""

@@ -36,7 +36,7 @@ def _check_vector(name: str, input: Meta, index: Meta) -> None:
         raise IndexError(f"{name}: index is supposed to be a vector, got shape {shape_text(index.shape)}")
 
 
-def _check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) -> None:
+def check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) -> None:
     _check_vector(name, input, index)
     if source.dtype is not input.dtype:
         raise RuntimeError(f"{name}: self and source must have the same dtype, got {input.dtype.name} and {source.dtype.name}")
@@ -99,7 +99,7 @@ def index_fill_(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
 
 
 def _check_index_copy(input: Meta, index: Meta, source: Meta, *, dim: int) -> None:
-    _check_source("index_copy", input, index, source, dim)
+    check_source("index_copy", input, index, source, dim)
 
 
 def _index_copy(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
@@ -134,7 +134,7 @@ def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tenso
 
 
 def _check_index_add(input: Meta, index: Meta, source: Meta, *, dim: int) -> None:
-    _check_source("index_add", input, index, source, dim)
+    check_source("index_add", input, index, source, dim)
 
 
 def _index_add(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:

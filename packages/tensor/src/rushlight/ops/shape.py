@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import sizes
-from rushlight.ops.view import complete_shape, permute_op, reshape, reshaped, swapped, view_op
+from rushlight.ops.view import complete_shape, reshape, reshaped, transpose, view_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -179,31 +179,28 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 # In-place forms: the tensor itself takes the other shape
 
 
-def become(name: str, self: Tensor, changed: Tensor) -> Tensor:
-    """Make a tensor be what another one is: memory, metadata and gradient history."""
-    if self.requires_grad and self._auto is not None and self.is_leaf:
-        raise RuntimeError(f"{name}: a leaf tensor that requires grad cannot be changed in place; use {name[:-1]}()")
-    self._array, self._meta, self._storage, self._auto = changed._array, changed._meta, changed._storage, changed._auto
+def become(name: str, self: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """Make a tensor be what `change` gives for it: other shape and strides, the same memory, its history extended."""
+    if self.requires_grad and self.is_leaf:
+        raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation; use {name[:-1]}()")
+    before = wrap(self._array, self._meta, self.storage())
+    before._auto = self._auto
+    after = change(before)
+    self._array, self._meta, self._auto = after._array, after._meta, after._auto
     return self
 
 
-def _in_place(name: str, fn: Any) -> None:
+def _in_place(name: str, fn: Callable) -> None:
     def call(self, *args, **kwargs):
-        return become(name, self, fn(self, *args, **kwargs))
+        return become(name, self, lambda before: fn(before, *args, **kwargs))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place form of `{name[:-1]}`: the tensor itself takes the other shape."
     extend_tensor(name, call)
 
 
-def _transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    ndim = input.ndim
-    first, second = check_dim("transpose_", dim0, ndim, "dim0"), check_dim("transpose_", dim1, ndim, "dim1")
-    return permute_op.apply((input,), (swapped(ndim, first, second) if ndim else (),))
-
-
 _in_place("unsqueeze_", unsqueeze)
 _in_place("squeeze_", squeeze)
 for _name in ("transpose_", "swapaxes_", "swapdims_"):
-    _in_place(_name, _transpose)
+    _in_place(_name, transpose)
 _in_place("t_", Tensor.t)

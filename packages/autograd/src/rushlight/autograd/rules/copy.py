@@ -1,8 +1,14 @@
 """Gradients of copies and conversions."""
 
 from rushlight.autograd.rules.registry import nondifferentiable, vjp
+from rushlight.core.layout import preserve_format
 from rushlight.ops import prims
 from rushlight.ops.create import filled
+
+
+def zeros_for(meta):
+    """Zeros of the shape, dtype and device of a meta."""
+    return filled(meta.shape, 0, meta.dtype, meta.device)
 
 
 def _convert(g, input_meta):
@@ -11,9 +17,10 @@ def _convert(g, input_meta):
         g = g.real
     if g.dtype is input_meta.dtype and g.device == input_meta.device:
         return g
-    return prims.convert.apply((g,), (input_meta.dtype, input_meta.device, "preserve"))
+    return prims.convert.apply((g,), (input_meta.dtype, input_meta.device, preserve_format))
 
 
 vjp(prims.convert, input=_convert)
-vjp(prims.copy_, input=lambda g: filled(g._meta.shape, 0, g._meta.dtype, g._meta.device), src=lambda g: g)
+vjp(prims.copy_, input=None, src=lambda g: g)
+vjp(prims.fill, input=None, value=lambda g: g.sum())
 nondifferentiable(prims.detach)

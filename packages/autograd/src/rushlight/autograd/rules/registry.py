@@ -7,7 +7,7 @@ A formula gives the gradient of one operand. The names of its arguments say what
 
 | name | value |
 | --- | --- |
-| `g` | the gradient that came for the result; `g0`, `g1`, ... for an op with several results (None where none came) |
+| `g` | the gradient that came for the result; `g0`, `g1`, ... for an op with several results (None where none came); `gs` is all of them |
 | `ans` | the result; `ans0`, `ans1`, ... for several |
 | an operand of the op | that operand: a tensor, a number or None |
 | `<operand>_meta` | its metadata only; nothing is kept alive |
@@ -109,7 +109,7 @@ def _formula(op: Op, function: Callable) -> Formula:
 
 
 def _known(op: Op, name: str) -> bool:
-    if name in ("g", "ans", "metas", "operands", "needs") or name in op.params:
+    if name in ("g", "gs", "ans", "metas", "operands", "needs") or name in op.params:
         return True
     if name.startswith("g") and name[1:].isdigit() or name.startswith("ans") and name[3:].isdigit():
         return True

@@ -1,0 +1,229 @@
+"""Joining tensors: cat, stack and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import common_device, structured
+from rushlight.core.errors import check_dim, shape_text
+from rushlight.core.front import function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.ops.create import filled
+from rushlight.ops.shape import unsqueeze
+from rushlight.ops.view import reshaped
+
+_MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def is_placeholder(shape: tuple[int, ...]) -> bool:
+    """Is it the shape `(0,)`, which `cat` passes over whatever the other shapes are?"""
+    return shape == (0,)
+
+
+def _infer_cat(*tensors: Meta, dim: int) -> Meta:
+    first = next((m for m in tensors if not is_placeholder(m.shape)), tensors[0])
+    total = 0
+    for i, m in enumerate(tensors):
+        if is_placeholder(m.shape) and m is not first:
+            continue
+        if m.ndim != first.ndim:
+            raise RuntimeError(f"cat: Tensors must have same number of dimensions: got {first.ndim} and {m.ndim} (tensors[{i}])")
+        if any(a != b for d, (a, b) in enumerate(zip(first.shape, m.shape)) if d != dim):
+            raise RuntimeError(f"cat: Sizes of tensors must match except in dimension {dim}: expected {shape_text(first.shape)}, got "
+                               f"{shape_text(m.shape)} (tensors[{i}])")
+        total += m.shape[dim]
+    dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
+    return meta(dtype, (*first.shape[:dim], total, *first.shape[dim + 1:]), None, common_device("cat", tensors))
+
+
+cat_op = structured(
+    "cat", _infer_cat, variadic=True, doc="Tensors one after the other along a dimension.",
+    samples=lambda: [Sample((_MATRIX, _MATRIX[:1] + 10), (0,)), Sample((_MATRIX, _MATRIX + 10, _MATRIX[:, :0]), (1,))],
+    reference=lambda *rest: np.concatenate(rest[:-1], axis=rest[-1]),
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "Sizes of tensors must match")])
+
+
+@kernel(cat_op, "cpu")
+def _cat(*rest: Any) -> np.ndarray:
+    *arrays, dim = rest
+    kept = [array for array in arrays if array.shape != (0,)] or arrays[:1]
+    if all(array.dtype == arrays[0].dtype for array in arrays):
+        result = np.concatenate(kept, axis=dim)
+        return result if result.flags.c_contiguous else np.ascontiguousarray(result)
+    dtype = _infer_cat(*[meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays], dim=dim).numpy
+    out = np.empty((*kept[0].shape[:dim], sum([a.shape[dim] for a in kept]), *kept[0].shape[dim + 1:]), dtype)
+    return np.concatenate(kept, axis=dim, out=out, casting="unsafe")
+
+
+def _listed(name: str, tensors: Any) -> list[Tensor]:
+    """The tensors given as one sequence; TypeError for anything else, RuntimeError for none."""
+    if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
+        raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {type(tensors).__name__}")
+    for i, x in enumerate(tensors):
+        if not hasattr(x, "_meta"):
+            raise TypeError(f"{name}: expected Tensor as element {i} of tensors, got {type(x).__name__}")
+    if not tensors:
+        raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
+    return list(tensors)
+
+
+@function(method=False, aliases=("concat", "concatenate"))
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along dimension `dim`; apart from it their shapes are equal. Dtypes are promoted.
+
+    Raises RuntimeError for shapes that do not fit or an empty list, TypeError for elements that are not tensors.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.cat([rushlight.zeros(2), rushlight.ones(1)])
+        tensor([0., 0., 1.])
+    """
+    tensors = _listed("cat", tensors)
+    ndim = max([x._meta.ndim for x in tensors])
+    if any(x._meta.ndim == 0 for x in tensors):
+        raise RuntimeError("cat: zero-dimensional tensor cannot be concatenated; use stack()")
+    return cat_op.apply(tuple(tensors), (check_dim("cat", dim, ndim),))
+
+
+def _infer_stack(*tensors: Meta, dim: int) -> Meta:
+    first = tensors[0]
+    for i, m in enumerate(tensors):
+        if m.shape != first.shape:
+            raise RuntimeError(f"stack: expects each tensor to be equal size, but got {shape_text(first.shape)} at entry 0 and "
+                               f"{shape_text(m.shape)} at entry {i}")
+    dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
+    return meta(dtype, (*first.shape[:dim], len(tensors), *first.shape[dim:]), None, common_device("stack", tensors))
+
+
+stack_op = structured(
+    "stack", _infer_stack, variadic=True, doc="Tensors of one shape one after the other along a new dimension.",
+    samples=lambda: [Sample((_MATRIX, _MATRIX + 10), (0,)), Sample((_MATRIX, _MATRIX, -_MATRIX), (2,))],
+    reference=lambda *rest: np.stack(rest[:-1], axis=rest[-1]),
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "equal size")])
+
+
+@kernel(stack_op, "cpu")
+def _stack(*rest: Any) -> np.ndarray:
+    *arrays, dim = rest
+    place = (*(slice(None),) * dim, None)
+    return _cat(*[array[place] for array in arrays], dim)
+
+
+@function(method=False)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dimension `dim`.
+
+    Raises RuntimeError for different shapes or an empty list, IndexError when dim is out of range.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.stack([rushlight.zeros(2), rushlight.ones(2)])
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
+    tensors = _listed("stack", tensors)
+    return stack_op.apply(tuple(tensors), (check_dim("stack", dim, tensors[0]._meta.ndim + 1),))
+
+
+# At least so many dimensions
+
+
+def _each(convert: Any, tensors: tuple) -> Any:
+    """One tensor for one, a tuple for several or for a sequence."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        return tuple([convert(x) for x in tensors[0]])
+    return convert(tensors[0]) if len(tensors) == 1 else tuple([convert(x) for x in tensors])
+
+
+@function(method=False, out=False)
+def atleast_1d(*tensors: Any) -> Any:
+    """Tensors with 0 dimensions as vectors of one element, the others unchanged."""
+    return _each(lambda x: x if x.ndim else reshaped(x, (1,)), tensors)
+
+
+def _two(x: Tensor) -> Tensor:
+    return x if x.ndim >= 2 else reshaped(x, (1, x.numel()))
+
+
+def _three(x: Tensor) -> Tensor:
+    return x if x.ndim >= 3 else unsqueeze(x, -1) if x.ndim == 2 else reshaped(x, (1, x.numel(), 1))
+
+
+@function(method=False, out=False)
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors with fewer than 2 dimensions as matrices of one row, the others unchanged."""
+    return _each(_two, tensors)
+
+
+@function(method=False, out=False)
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors with fewer than 3 dimensions with size-1 dimensions added, the others unchanged.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.atleast_3d(rushlight.zeros(4)).shape
+        rushlight.Size([1, 4, 1])
+    """
+    return _each(_three, tensors)
+
+
+@function(method=False)
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors joined side by side: along dimension 1, or 0 for vectors. Raises RuntimeError when shapes do not fit."""
+    tensors = atleast_1d(_listed("hstack", tensors))
+    return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+@function(method=False, aliases=("row_stack",))
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors joined on top of each other: along dimension 0, vectors as rows. Raises RuntimeError when shapes do not fit.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.vstack([rushlight.zeros(2), rushlight.ones(2)])
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
+    return cat(atleast_2d(_listed("vstack", tensors)), 0)
+
+
+@function(method=False)
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors joined in depth: along dimension 2. Raises RuntimeError when shapes do not fit."""
+    return cat(atleast_3d(_listed("dstack", tensors)), 2)
+
+
+@function(method=False)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors joined side by side, vectors as columns. Raises RuntimeError when shapes do not fit."""
+    return hstack([reshaped(x, (x.numel(), 1)) if x.ndim <= 1 else x for x in _listed("column_stack", tensors)])
+
+
+@function(method=False, out=False)
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the given ones along its diagonal and zeros elsewhere. Raises RuntimeError for more than 2 dimensions.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.block_diag(rushlight.tensor([[1, 2]]), rushlight.tensor(3))
+        tensor([[1, 2, 0],
+                [0, 0, 3]])
+    """
+    for x in tensors:
+        if x.ndim > 2:
+            raise RuntimeError(f"block_diag: input tensors must have 2 or fewer dimensions, got {x.ndim}")
+    matrices = [_two(x) for x in tensors] or [filled((1, 0), 0, dtypes.get_default_dtype())]
+    dtype = dtypes.result_dtype([x._meta for x in matrices])
+    width, left, rows = sum([x.shape[1] for x in matrices]), 0, []
+    for x in matrices:
+        height, own = x.shape
+        parts = [filled((height, left), 0, dtype, x.device), x.to(dtype), filled((height, width - left - own), 0, dtype, x.device)]
+        rows.append(cat_op.apply(tuple(parts), (1,)))
+        left += own
+    return cat_op.apply(tuple(rows), (0,))

@@ -1,0 +1,276 @@
+"""Writing along a dimension by an index of the result's places: scatter, scatter_add, scatter_reduce, index_reduce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.declare import updating
+from rushlight.core.errors import check_dim
+from rushlight.core.front import function
+from rushlight.core.meta import Meta
+from rushlight.core.op import INPLACE, ErrorSample, Sample
+from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import check_number, number_array
+from rushlight.ops.create import filled
+from rushlight.ops.index import along, check_bounds, check_gather
+from rushlight.ops.index_along import check_source
+from rushlight.ops.shape import unsqueeze
+from rushlight.ops.view import expand
+
+_MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
+_INDEX = np.array([[0, 1, 0, 2], [2, 2, 1, 0]])
+Number = bool | int | float | complex
+
+
+def _prepared(name: str, array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Array, checked index and the part of src that the index covers, with 0-dim ones as vectors."""
+    if not array.ndim:
+        array = array.reshape(1)
+    if not index.ndim:
+        index = index.reshape(1)
+    if isinstance(src, np.ndarray):
+        src = src.reshape(1) if not src.ndim else src
+        src = src[tuple([slice(size) for size in index.shape])]
+    check_bounds(name, index, array.shape[dim], dim)
+    return array, index, src
+
+
+def _reference(update: Any) -> Any:
+    def changed(x: np.ndarray, *arguments: Any) -> np.ndarray:
+        x = x.copy()
+        update(x, *arguments)
+        return x
+
+    return changed
+
+
+# scatter
+
+
+def _check_scatter(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:
+    check_gather("scatter", input, index, dim, src)
+    if not src.weak and src.dtype is not input.dtype:
+        raise RuntimeError(f"scatter: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}")
+    check_number("scatter", src, input.dtype)
+
+
+def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
+    if not index.size:
+        return
+    array, index, src = _prepared("scatter", array, index, src, dim)
+    array[along(array, index, dim)] = src if isinstance(src, np.ndarray) else number_array(src, array.dtype)
+
+
+scatter_op = updating(
+    "scatter", _check_scatter, _scatter, doc="`result[index[i, j], j] = src[i, j]` along dimension 0, likewise along others.",
+    samples=lambda: [Sample((_MATRIX, np.array([[2, 1, 0, 1]]), _MATRIX + 20), (0,)), Sample((_MATRIX, _INDEX[:, :2], 7.5), (1,))],
+    reference=lambda x, *rest: _reference(_scatter)(x, *rest),
+    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, 1), (0,), IndexError, "out of bounds"),
+                    ErrorSample((_MATRIX, _INDEX - 1, 1), (0,), IndexError, "out of bounds")])
+
+
+def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
+    if not index.size:
+        return
+    array, index, src = _prepared("scatter_add", array, index, src, dim)
+    if array.flags.c_contiguous and array.dtype.kind in "fiuc":
+        # numpy adds quickly at one-dimensional indices only
+        flat = np.ravel_multi_index(along(array, index, dim), array.shape)
+        np.add.at(array.reshape(-1), flat.reshape(-1), np.ascontiguousarray(src).reshape(-1))
+    else:
+        np.add.at(array, along(array, index, dim), src)
+
+
+def _check_scatter_add(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:
+    _check_scatter(input, index, src, dim=dim)
+
+
+scatter_add_op = updating(
+    "scatter_add", _check_scatter_add, _add, doc="`result[index[i, j], j] += src[i, j]` along dimension 0, likewise along others.",
+    samples=lambda: [Sample((_MATRIX, _INDEX, _MATRIX + 20), (0,)), Sample((_MATRIX, _INDEX[:, :2], _MATRIX), (1,))],
+    reference=lambda x, *rest: _reference(_add)(x, *rest),
+    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0,), IndexError, "out of bounds")])
+
+
+# scatter_reduce
+
+_UFUNCS = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _neutral(reduce: str, dtype: np.dtype) -> Any:
+    """What a reduction starts from."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.min if reduce == "amax" else info.max
+    if dtype.kind == "b":
+        return reduce == "amin"
+    return -np.inf if reduce == "amax" else np.inf
+
+
+def _fold(array: np.ndarray, places: tuple, src: np.ndarray, reduce: str, include_self: bool) -> None:
+    """Combine src into the places of an array by a reduction; without `include_self` what was there does not count."""
+    if not include_self:
+        array[places] = _neutral(reduce, array.dtype)
+    _UFUNCS[reduce].at(array, places, src)
+    if reduce == "mean":
+        count = np.full(array.shape, int(include_self), np.int64)
+        np.add.at(count, places, 1)
+        np.maximum(count, 1, out=count)
+        if array.dtype.kind in "iu":
+            np.floor_divide(array, count, out=array, casting="unsafe")
+        else:
+            np.copyto(array, array / count, casting="unsafe")
+
+
+def _check_reduce(name: str, reduce: str) -> None:
+    if reduce not in _UFUNCS:
+        raise RuntimeError(f"{name}: reduce argument must be one of {', '.join(_UFUNCS)}, got {reduce}")
+
+
+def _check_scatter_reduce(input: Meta, index: Meta, src: Meta, *, dim: int, reduce: str, include_self: bool) -> None:
+    _check_reduce("scatter_reduce", reduce)
+    check_gather("scatter_reduce", input, index, dim, src)
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"scatter_reduce: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}")
+
+
+def _scatter_reduce(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduce: str, include_self: bool) -> None:
+    if not index.size:
+        return
+    array, index, src = _prepared("scatter_reduce", array, index, src, dim)
+    _fold(array, along(array, index, dim), src, reduce, include_self)
+
+
+scatter_reduce_op = updating(
+    "scatter_reduce", _check_scatter_reduce, _scatter_reduce, doc="Values combined into the places that an index addresses.",
+    samples=lambda: [Sample((_MATRIX, _INDEX, _MATRIX + 2), (0, reduce, include)) for reduce in _UFUNCS for include in (True, False)],
+    reference=lambda x, *rest: _reference(_scatter_reduce)(x, *rest),
+    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0, "sum", True), IndexError, "out of bounds"),
+                    ErrorSample((_MATRIX, _INDEX, _MATRIX), (0, "max", True), RuntimeError, "must be one of")])
+
+
+# Functions
+
+
+def _written(twin: bool, name: str, input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str | None) -> Tensor:
+    at = check_dim(name, dim, input.ndim)
+    src = value if src is None else src
+    if reduce is None:
+        op, params = scatter_op, (at,)
+    else:
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError(f"{name}: reduce argument must be either add or multiply, got {reduce}")
+        op, params = scatter_reduce_op, (at, "sum" if reduce == "add" else "prod", True)
+        if not hasattr(src, "_meta"):
+            src = expand(fill_like(src, input), index.shape)
+    return (INPLACE[op] if twin else op).apply((input, index, src), params)
+
+
+def fill_like(value: Number, like: Tensor) -> Tensor:
+    """A 0-dim tensor of a number, in the dtype and on the device of another tensor."""
+    return filled((), value, like.dtype, like.device)
+
+
+@function()
+def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None,
+            reduce: str | None = None) -> Tensor:
+    """A copy of `input` with `src` (a tensor or number) at the places `index` along `dim`; `reduce` may be "add" or "multiply".
+
+    Shapes: `index` is no larger than `src`, nor than `input` apart from `dim`. Raises RuntimeError for shapes and dtypes that do not fit,
+    IndexError for indices outside the dimension.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.zeros(2, 2).scatter(1, rushlight.tensor([[1], [0]]), 5)
+        tensor([[0., 5.],
+                [5., 0.]])
+    """
+    return _written(False, "scatter", input, dim, index, src, value, reduce)
+
+
+@function(out=False, public=False)
+def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None,
+             reduce: str | None = None) -> Tensor:
+    """In-place form of `scatter`."""
+    return _written(True, "scatter_", input, dim, index, src, value, reduce)
+
+
+@function()
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """A copy of `input` with `src` added at the places `index` along `dim`; shapes and errors as for `scatter`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.zeros(2).scatter_add(0, rushlight.tensor([1, 1]), rushlight.tensor([2., 3.]))
+        tensor([0., 5.])
+    """
+    return scatter_add_op.apply((input, index, src), (check_dim("scatter_add", dim, input.ndim),))
+
+
+@function(out=False, public=False)
+def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """In-place form of `scatter_add`."""
+    return INPLACE[scatter_add_op].apply((input, index, src), (check_dim("scatter_add_", dim, input.ndim),))
+
+
+@function()
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """A copy of `input` with `src` combined into the places `index` along `dim` by sum, prod, mean, amax or amin.
+
+    Without `include_self` the values that were there do not count. Shapes and errors as for `scatter`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.ones(2).scatter_reduce(0, rushlight.tensor([1, 1]), rushlight.tensor([2., 3.]), "amax")
+        tensor([1., 3.])
+    """
+    return scatter_reduce_op.apply((input, index, src), (check_dim("scatter_reduce", dim, input.ndim), reduce, bool(include_self)))
+
+
+@function(out=False, public=False)
+def scatter_reduce_(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place form of `scatter_reduce`."""
+    params = (check_dim("scatter_reduce_", dim, input.ndim), reduce, bool(include_self))
+    return INPLACE[scatter_reduce_op].apply((input, index, src), params)
+
+
+def _wide(input: Tensor, index: Tensor, source: Tensor, at: int) -> Tensor:
+    """A vector of indices along a dimension in the shape of the source."""
+    if not source.ndim:
+        return index if not index.ndim else index.reshape(())
+    index = index.reshape(-1)
+    for d in range(source.ndim):
+        if d != at:
+            index = unsqueeze(index, d)
+    return expand(index, source.shape)
+
+
+def _index_reduce(twin: bool, name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+    at = check_dim(name, dim, input.ndim)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"{name}: reduce argument must be prod, mean, amax or amin, got {reduce}")
+    check_source(name, input._meta, index._meta, source._meta, at)
+    op = INPLACE[scatter_reduce_op] if twin else scatter_reduce_op
+    return op.apply((input, _wide(input, index, source, at), source), (at, reduce, bool(include_self)))
+
+
+@function()
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """A copy of `input` with the parts of `source` combined into the places `index` (a vector) of dimension `dim`.
+
+    `reduce` is prod, mean, amax or amin; without `include_self` the values that were there do not count. Raises IndexError for indices out of
+    range, RuntimeError for shapes and dtypes that do not fit.
+    """
+    return _index_reduce(False, "index_reduce", input, dim, index, source, reduce, include_self)
+
+
+@function(out=False, public=False)
+def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place form of `index_reduce`."""
+    return _index_reduce(True, "index_reduce_", input, dim, index, source, reduce, include_self)
