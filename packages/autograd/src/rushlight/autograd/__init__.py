@@ -1,10 +1,26 @@
-"""Define-by-run automatic differentiation."""
+"""Define-by-run automatic differentiation: every operation on a tensor that requires grad is recorded, `backward` runs the record.
+
+Example:
+    >>> import rushlight
+    >>> x = rushlight.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4., 6.])
+"""
 
 from __future__ import annotations
 
 from rushlight.autograd import methods
 from rushlight.autograd import rules as _rules
 from rushlight.autograd.__about__ import __version__
+from rushlight.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from rushlight.autograd.api import backward, grad
 from rushlight.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -15,8 +31,10 @@ from rushlight.autograd.modes import (
 )
 from rushlight.autograd.recorder import record_plan
 from rushlight.core import dispatch
+from rushlight.core.tensor import Tensor as Variable
 
-__all__ = ["__version__", "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["Variable", "__version__", "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_anomaly_check_nan_enabled",
+           "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled"]
 
 dispatch.set_autograd(record_plan)
 methods.install()

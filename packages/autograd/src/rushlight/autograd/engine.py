@@ -6,51 +6,202 @@ is left; nothing has to be counted beforehand, and nothing recurses.
 
 from __future__ import annotations
 
+import threading
 from heapq import heappop, heappush
-from typing import Any
 
+from rushlight.autograd.anomaly import check_finite, warn_where
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, Node
+from rushlight.autograd.owned import is_free, references
+from rushlight.autograd.saved import quietly
+from rushlight.autograd.state import state_of
+from rushlight.core.op import INPLACE, prims
 from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import clone
+
+Root = tuple[Edge, Tensor]
+_adding = threading.RLock()
+_add_in_place = INPLACE[prims.add]
 
 
-def run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool) -> None:
-    """Send gradients from the roots to the leaves and add them to their `grad`."""
+def run(roots: list[Root], keep_graph: bool, create_graph: bool, inputs: list[Edge] | None = None) -> list[Tensor | None]:
+    """Send gradients from the roots down the graph.
+
+    Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned instead (None where none
+    came), and only the nodes on the way to them run.
+    """
     before = mode.enabled
     set_enabled(create_graph)
     try:
-        _run(roots, keep_graph)
+        if inputs is None:
+            _run(roots, keep_graph, None, {})
+            return []
+        captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs}
+        _run(roots, keep_graph, _on_the_way(roots, captured), captured)
+        return [captured[node].get(output) for node, output in inputs]
     finally:
         set_enabled(before)
 
 
-def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool) -> None:
+def _on_the_way(roots: list[Root], goals: dict[Node, dict]) -> set[Node]:
+    """The nodes that have to run for gradients to reach the goals."""
+    oldest = max([node.order for node in goals])
+    seen = {node for (node, _), _ in roots}
+    waiting = list(seen)
+    while waiting:
+        for node, _ in waiting.pop().edges:
+            if node not in seen and node.order <= oldest:
+                seen.add(node)
+                waiting.append(node)
+    needed: set[Node] = set()
+    for node in sorted(seen, key=lambda n: -n.order):  # oldest first: what a node leads to is decided before it is
+        if any(below in needed or below in goals for below, _ in node.edges):
+            needed.add(node)
+    return needed
+
+
+def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured: dict[Node, dict]) -> None:
     pending: dict[Node, list] = {}
     heap: list[tuple[int, Node]] = []
-
-    def deliver(edge: Edge, grad: Any) -> None:
-        node, index = edge
-        buffer = pending.get(node)
-        if buffer is None:
-            buffer = pending[node] = [None] * node.outputs
-            heappush(heap, (node.order, node))
-        have = buffer[index]
-        buffer[index] = grad if have is None else have + grad
-
-    for edge, grad in roots:
-        deliver(edge, grad)
-    while heap:
-        _, node = heappop(heap)
+    edges = [edge for edge, _ in roots]
+    results = [grad for _, grad in roots]
+    results.reverse()
+    while True:
+        for target, output in edges:
+            grad = results.pop()
+            if grad is None or (needed is not None and target not in needed and target not in captured):
+                continue
+            buffer = pending.get(target)
+            if buffer is None:
+                buffer = pending[target] = [None] * target.outputs
+                heappush(heap, (target.order, target))
+            if buffer[output] is None:
+                buffer[output] = grad
+            else:
+                _add_to(buffer, output, grad)
+        if not heap:
+            return
+        grad = None
+        node = heappop(heap)[1]
         grads = pending.pop(node)
-        if type(node) is AccumulateGrad:
-            accumulate(node, grads[0])
+        if node.extras is not None:
+            _before_node(node, grads)
+        if type(node) is AccumulateGrad and node.variable._auto.hooks:
+            grads[0] = call_hooks(node.variable._auto.hooks, grads[0])
+        edges = ()
+        if node in captured:
+            captured[node].update(enumerate(grads))
+        if needed is not None and node not in needed:
             continue
-        for edge, grad in zip(node.edges, node.apply(grads, keep_graph)):
-            if grad is not None:
-                deliver(edge, grad)
+        if type(node) is AccumulateGrad:
+            _accumulate(node, grads)
+            continue
+        if mode.anomaly or node.extras is not None:
+            results = _observed(node, grads, keep_graph)
+        else:
+            results = node.apply(grads, keep_graph)
+        grads = None
+        edges = node.edges
+        results.reverse()
 
 
-def accumulate(node: AccumulateGrad, grad: Tensor) -> None:
-    """Add to the `grad` of a leaf."""
-    state = node.variable._auto
-    state.grad = grad if state.grad is None else state.grad + grad
+def _add_to(buffer: list, output: int, grad: Tensor) -> None:
+    """Add a gradient to one that came before, in its memory when nobody else can see it."""
+    have = buffer[output]
+    if not mode.enabled and have._meta is grad._meta and references(buffer[output]) == 2 and is_free(have):
+        _add_in_place.apply((have, grad))
+    else:
+        buffer[output] = have + grad
+
+
+def _observed(node: Node, grads: list, keep_graph: bool) -> list:
+    """Run a node that somebody watches: its hooks, or anomaly mode."""
+    incoming = tuple(grads)
+    try:
+        results = node.apply(grads, keep_graph)
+        if mode.anomaly and mode.check_nan:
+            check_finite(node, results)
+    except Exception:
+        if mode.anomaly:
+            warn_where(node)
+        raise
+    return list(_after_node(node, tuple(results), incoming))
+
+
+def call_hooks(hooks: dict, grad: Tensor | None) -> Tensor | None:
+    """The gradient after the hooks of a tensor: each may return a replacement."""
+    if grad is None:
+        return None
+    for hook in list(hooks.values()):
+        changed = hook(grad)
+        if changed is not None:
+            if not isinstance(changed, Tensor):
+                raise TypeError(f"hook: expected a Tensor or None as the result of a gradient hook, got {type(changed).__name__}")
+            grad = changed
+    return grad
+
+
+def _before_node(node: Node, grads: list) -> None:
+    extras = node.extras
+    for output, hooks in extras.tensor_hooks.items():
+        grads[output] = call_hooks(hooks, grads[output])
+    for output, weak in extras.retained.items():
+        x = weak()
+        if x is not None and grads[output] is not None:
+            add_grad(x, grads[output])
+    for hook in list(extras.pre_hooks.values()):
+        changed = hook(tuple(grads))
+        if changed is not None:
+            grads[:] = changed if isinstance(changed, (tuple, list)) else (changed,)
+
+
+def _after_node(node: Node, results: tuple, incoming: tuple) -> tuple:
+    if node.extras is None:
+        return results
+    for hook in list(node.extras.post_hooks.values()):
+        changed = hook(results, incoming)
+        if changed is not None:
+            changed = changed if isinstance(changed, tuple) else (changed,)
+            if len(changed) != len(results):
+                raise RuntimeError(f"hook of {node.name()}: expected {len(results)} gradients, got {len(changed)}")
+            results = changed
+    return results
+
+
+def _accumulate(node: AccumulateGrad, grads: list) -> None:
+    variable = node.variable
+    grad = grads.pop()
+    if grad is None:
+        return
+    incoming = (grad,) if node.extras is not None else None
+    box = [grad]
+    del grad
+    _add_to_leaf(variable, box)
+    if variable._auto.post_hooks:
+        for hook in list(variable._auto.post_hooks.values()):
+            hook(variable)
+    if incoming is not None:
+        _after_node(node, (), incoming)
+
+
+def _add_to_leaf(x: Tensor, box: list) -> None:
+    """Add the gradient in the box to `x.grad`. It becomes `x.grad` itself when nobody else can see it, else a copy does."""
+    state = state_of(x)
+    with _adding:
+        have = state.grad
+        if have is not None:
+            if mode.enabled:
+                state.grad = have + box.pop()
+            else:
+                _add_in_place.apply((have, box.pop()))
+            return
+        want = x._meta.with_grad(False)
+        if box[0]._meta is want and references(box[0]) == 1 and is_free(box[0]):
+            state.grad = box.pop()
+        else:
+            state.grad = clone(box.pop())
+
+
+def add_grad(x: Tensor, grad: Tensor) -> None:
+    """Add to `x.grad` a gradient that others may hold too."""
+    _add_to_leaf(x, [grad])

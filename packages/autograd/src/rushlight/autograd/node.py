@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from typing import Any
+from weakref import ref
 
-from rushlight.core.meta import Meta
+from rushlight.autograd.modes import mode
 from rushlight.core.tensor import Tensor
 
 next_order = count(0, -1).__next__  # younger nodes have lower numbers, so that a heap gives the youngest first
-_lock_free: tuple = ()
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
@@ -26,17 +26,35 @@ class Extras:
     def __init__(self) -> None:
         self.pre_hooks: dict[int, Callable] = {}
         self.post_hooks: dict[int, Callable] = {}
-        self.tensor_hooks: dict[int, dict[int, Callable]] = {}
-        self.retained: dict[int, Any] = {}
+        self.tensor_hooks: dict[int, dict[int, Callable]] = {}  # output -> hooks of the tensor that is this output
+        self.retained: dict[int, ref] = {}  # output -> the tensor that keeps its gradient
         self.metadata: dict = {}
         self.stack: str | None = None
+
+
+class Handle:
+    """What registering a hook returns: `remove()` takes the hook away again, also at the end of a `with` block."""
+
+    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+        self._hooks = hooks
+        self.id = -next_order()
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; nothing happens when it is gone already."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
 
 
 class Node:
     """A node of the graph.
 
-    `edges` says where the gradients go that `apply` returns, one for one. An edge leads to an older node (`order` grows), always: the
-    engine relies on it.
+    `edges` says where the gradients go that `apply` returns, one for one. An edge leads to an older node, always: the engine relies on it.
     """
 
     __slots__ = ("order", "edges", "extras", "__weakref__")
@@ -49,7 +67,7 @@ class Node:
     def apply(self, grads: list, keep: bool) -> list:
         """The gradients for the edges from the gradients that came for the outputs (None where none came).
 
-        Without `keep` the saved tensors are let go.
+        Without `keep` the saved values are let go.
         """
         raise NotImplementedError
 
@@ -72,6 +90,14 @@ class Node:
         if self.extras is None:
             self.extras = Extras()
         return self.extras
+
+    def register_hook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run; what it returns, if not None, replaces `grad_inputs`."""
+        return Handle(self.rare().post_hooks, hook)
+
+    def register_prehook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_outputs)` before this node runs; what it returns, if not None, replaces `grad_outputs`."""
+        return Handle(self.rare().pre_hooks, hook)
 
     def _sequence_nr(self) -> int:
         return -self.order
@@ -100,16 +126,19 @@ class AccumulateGrad(Node):
 class OpNode(Node):
     """The node of an op that has a gradient row; there is a subclass per op, for its name."""
 
-    __slots__ = ("recipe", "saved", "versions", "outputs_meta")
+    __slots__ = ("recipe", "saved", "versions")
 
     recipe: Any
     saved: tuple | None
     versions: tuple[int, ...]
 
-    def apply(self, grads: list, keep: bool) -> list:
+    def apply(self, grads: list, keep: bool, results: Any = None) -> list:
+        """As said in Node; `results` are the op's results with history where those are not simply this node's outputs."""
         saved = self.unpack()
-        if not keep:
-            self.release()
+        if mode.enabled and self.recipe.saves_results:
+            saved = self.recipe.with_history(self, saved, results)
+        if not keep and saved:
+            self.saved = None
         return self.recipe.gradients(self, grads, saved)
 
     def unpack(self) -> tuple:
@@ -123,11 +152,6 @@ class OpNode(Node):
                 raise RuntimeError(changed_message(self, x, version))
         return saved
 
-    def release(self) -> None:
-        """Let go of the saved values."""
-        if self.saved:
-            self.saved = None
-
     @property
     def outputs(self) -> int:
         return self.recipe.outputs
@@ -137,17 +161,17 @@ class OpNode(Node):
         edges = dict(zip(self.recipe.wanted, self.edges))
         return tuple([edges.get(i, (None, 0)) for i, m in enumerate(self.recipe.metas) if m is not None and not m.weak])
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_"):
+            return self.recipe.saved_value(self, name.removeprefix("_saved_"))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
 
 def changed_message(node: Node, x: Tensor, version: int) -> str:
     """What to say when a saved tensor was changed in place."""
-    made_by = f", which is output {x._auto.edge[1]} of {x._auto.edge[0].name()}," if getattr(x._auto, "edge", None) else ""
-    kind = f"rushlight.{x.dtype.name.title()}Tensor"
-    return (f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} {list(x.shape)}]"
-            f"{made_by} is at version {x._version}; expected version {version} instead. It is needed by {node.name()}. "
-            "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "rushlight.autograd.set_detect_anomaly(True).")
-
-
-def same_form(m: Meta, want: Meta) -> bool:
-    """Has a gradient the shape, dtype and device of what it is the gradient of?"""
-    return m.shape == want.shape and m.dtype is want.dtype and m.device is want.device
+    edge = getattr(x._auto, "edge", None)
+    made_by = f", which is output {edge[1]} of {edge[0].name()}," if edge else ""
+    return (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{x.dtype.name} {list(x.shape)}]{made_by} is at version {x._version}; expected version {version} instead. "
+            f"It is needed by {node.name()}. Write out of place there, or clone() first. Hint: enable anomaly detection to see where "
+            "that operation was called, with rushlight.autograd.set_detect_anomaly(True).")

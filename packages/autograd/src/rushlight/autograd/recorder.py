@@ -5,52 +5,87 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.autograd.anomaly import note_stack
 from rushlight.autograd.modes import mode
-from rushlight.autograd.node import next_order
+from rushlight.autograd.node import OpNode, next_order
 from rushlight.autograd.recipe import Recipe
-from rushlight.autograd.rules.registry import row_of
-from rushlight.autograd.state import AutogradState, edge_of
+from rushlight.autograd.rules.registry import Row, row_of
+from rushlight.autograd.saved import pack, quietly
+from rushlight.autograd.state import NO_GRAD, AutogradState, edge_of, new_state
+from rushlight.autograd.views import check_writable, rewrite_history
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import clone
 
 _new = object.__new__
 
 
 def record_plan(op: Op, metas: tuple[Meta | None, ...], params: tuple, out: Any, run: Callable) -> Callable:
     """The plan that runs `run` and, in grad mode, records."""
-    outputs = 1 if out is None or isinstance(out, Meta) else len(out)
-    if out is not None and not any(m.dtype.is_inexact for m in ((out,) if isinstance(out, Meta) else out)):
+    results = (out,) if isinstance(out, Meta) else out or ()
+    if out is not None and not any(m.dtype.is_inexact for m in results):
         return run
+    if op.decomposition is not None and not op.kernels and not _has_row(op):
+        return run  # it runs other ops, which record themselves
     row = row_of(op)
+    if op.mutates:
+        return _in_place(op, Recipe(op, metas, params, 1, row or Row({})), run)
     if row is None:
         return run
-    recipe = Recipe(op, metas, params, outputs, row)
+    recipe = Recipe(op, metas, params, max(len(results), 1), row)
     if not recipe.wanted:
         return run
-    if isinstance(out, Meta):
-        return _one_result(recipe, run)
-    return _several_results(recipe, run)
+    if op.kind == "view":
+        return _view(recipe, run)
+    return _one_result(recipe, run) if isinstance(out, Meta) else _several_results(recipe, run)
+
+
+def _has_row(op: Op) -> bool:
+    try:
+        row_of(op)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def make_node(recipe: Recipe, operands: tuple, results: tuple) -> OpNode:
+    """The node of a call."""
+    node = _new(recipe.node_class)
+    node.recipe = recipe
+    node.extras = None
+    node.edges = tuple([edge_of(operands[i]) for i in recipe.wanted])
+    node.order = next_order()  # after the edges: they may make the node of a leaf, which must count as older
+    node.saved, node.versions = recipe.keep(operands, results)
+    if not mode.plain:
+        _observe(node)
+    return node
+
+
+def _observe(node: OpNode) -> None:
+    """What hooks for saved tensors and anomaly mode want done to a new node."""
+    if mode.saved_hooks and node.saved:
+        pack(node, mode.saved_hooks[-1])
+    if mode.anomaly:
+        note_stack(node)
+
+
+def attach(result: Tensor, node: Any, output: int) -> None:
+    """Make a node the history of a fresh result."""
+    state = _new(AutogradState)
+    state.edge = (node, output)
+    state.grad = state.view = state.origin = state.accumulator = state.hooks = state.post_hooks = None
+    state.retains = False
+    result._auto = state
+    m = result._meta
+    result._meta = m._twin or m.with_grad(True)
 
 
 def _one_result(recipe: Recipe, run: Callable) -> Callable:
-    wanted, keep, node_class = recipe.wanted, recipe.keep, recipe.node_class
-
     def record(*operands: Any) -> Tensor:
         result = run(*operands)
-        if not mode.enabled:
-            return result
-        node = _new(node_class)
-        node.recipe = recipe
-        node.order = next_order()
-        node.extras = None
-        node.edges = tuple([edge_of(operands[i]) for i in wanted])
-        node.saved, node.versions = keep(operands, (result,))
-        state = _new(AutogradState)
-        state.edge = (node, 0)
-        state.grad = state.view = state.accumulator = state.hooks = state.post_hooks = None
-        result._auto = state
-        result._meta = result._meta.with_grad(True)
+        if mode.enabled:
+            attach(result, make_node(recipe, operands, (result,)), 0)
         return result
 
     return record
@@ -59,21 +94,64 @@ def _one_result(recipe: Recipe, run: Callable) -> Callable:
 def _several_results(recipe: Recipe, run: Callable) -> Callable:
     def record(*operands: Any) -> tuple:
         results = run(*operands)
-        if not mode.enabled:
-            return results
-        node = _new(recipe.node_class)
-        node.recipe = recipe
-        node.order = next_order()
-        node.extras = None
-        node.edges = tuple([edge_of(operands[i]) for i in recipe.wanted])
-        node.saved, node.versions = recipe.keep(operands, results)
-        for i, result in enumerate(results):
-            if result._meta.dtype.is_inexact:
-                state = _new(AutogradState)
-                state.edge = (node, i)
-                state.grad = state.view = state.accumulator = state.hooks = state.post_hooks = None
-                result._auto = state
-                result._meta = result._meta.with_grad(True)
+        if mode.enabled:
+            several = results if isinstance(results, tuple) else (results,)
+            if any(r._meta.dtype.is_inexact for r in several):
+                node = make_node(recipe, operands, several)
+                for i, result in enumerate(several):
+                    if result._meta.dtype.is_inexact:
+                        attach(result, node, i)
         return results
 
     return record
+
+
+def _view(recipe: Recipe, run: Callable) -> Callable:
+    def record(*operands: Any) -> Any:
+        results = run(*operands)
+        several = results if isinstance(results, tuple) else (results,)
+        if not mode.enabled:
+            for view in several:
+                view._auto = new_state(None, view._auto, NO_GRAD)
+            return results
+        node = make_node(recipe, operands, several)
+        origin = operands[0]._auto
+        for i, view in enumerate(several):
+            made = view._auto
+            attach(view, node, i)
+            view._auto.view, view._auto.origin = made, origin
+        return results
+
+    return record
+
+
+def _in_place(op: Op, recipe: Recipe, run: Callable) -> Callable:
+    """Ops that write into operand 0."""
+    has_target = 0 in recipe.wanted
+    saves_target = ("operand", 0) in recipe.saves
+
+    def record(*operands: Any) -> Any:
+        x = operands[0]
+        if not mode.enabled or not x._meta.dtype.is_inexact:
+            return run(*operands)
+        check_writable(op.name, x)
+        # A formula that wants operand 0 wants the value that is about to be overwritten.
+        kept = (_copy_in_place_of(x), *operands[1:]) if saves_target else operands
+        before = (edge_of(x),) if has_target else ()
+        result = run(*operands)
+        node = make_node(recipe, kept, (x,))
+        others = node.edges[len(before):]
+        node.edges = before + others
+        rewrite_history(x, node, 0, others, has_target)
+        return result
+
+    return record
+
+
+def _copy_in_place_of(x: Tensor) -> Tensor:
+    """A copy with the same place in the graph."""
+    copy = quietly(clone, x)
+    if x._meta.requires_grad:
+        copy._meta = copy._meta.with_grad(True)
+        copy._auto = new_state(edge_of(x))
+    return copy

@@ -5,35 +5,44 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge
 from rushlight.core.tensor import Tensor
 
 _new = object.__new__
 
+# Values of `AutogradState.origin` besides the state of the input that a view was made from.
+STALE = "a view whose base was changed since"
+NO_GRAD = "a view made under no_grad"
+CUSTOM = "a view made inside a custom Function"
+
 
 class AutogradState:
     """The autograd side of a tensor (its `_auto` slot).
 
-    `edge` is the node that made the tensor and which of its outputs it is; None for a leaf. The state of a result is never changed
-    to name another node: an in-place operation gives the tensor a new state.
+    `edge` is the node that made the tensor and which of its outputs it is; None for a leaf. A state never comes to name another node: an
+    in-place operation gives the tensor a new state. So a view is up to date as long as its input still has the state it had when the view
+    was made, which is its `origin`. `view` says how the view was made (see `rushlight.core.eager`).
     """
 
-    __slots__ = ("edge", "grad", "view", "accumulator", "hooks", "post_hooks", "__weakref__")
+    __slots__ = ("edge", "grad", "view", "origin", "accumulator", "hooks", "post_hooks", "retains", "__weakref__")
 
     edge: Edge | None
     grad: Tensor | None
-    view: Any
-    accumulator: Any
-    hooks: Any
-    post_hooks: Any
+    view: tuple | None
+    origin: Any
+    accumulator: ref | None
+    hooks: dict | None
+    post_hooks: dict | None
+    retains: bool
 
 
-def new_state(edge: Edge | None, view: Any = None) -> AutogradState:
+def new_state(edge: Edge | None, view: tuple | None = None, origin: Any = None) -> AutogradState:
     """A state with nothing but its place in the graph."""
     state = _new(AutogradState)
-    state.edge = edge
-    state.view = view
+    state.edge, state.view, state.origin = edge, view, origin
     state.grad = state.accumulator = state.hooks = state.post_hooks = None
+    state.retains = False
     return state
 
 
@@ -45,11 +54,19 @@ def state_of(x: Tensor) -> AutogradState:
     return state
 
 
+def view_of(x: Tensor) -> tuple | None:
+    """How a view was made, None for a tensor that is not a view."""
+    state = x._auto
+    return state.view if type(state) is AutogradState else state
+
+
 def edge_of(x: Tensor) -> Edge:
     """Where the gradient of a tensor that requires grad goes: the node that made it, or its accumulator for a leaf."""
     state = x._auto
-    if state.view is not None:
-        return current_edge(x, state)
+    if type(state) is not AutogradState:
+        state = state_of(x)
+    if state.origin is not None:
+        state = refreshed(x)
     return state.edge or accumulator_of(x, state)
 
 
@@ -63,6 +80,37 @@ def accumulator_of(x: Tensor, state: AutogradState) -> Edge:
     return node, 0
 
 
-def current_edge(x: Tensor, state: AutogradState) -> Edge:
-    """The edge of a view."""
-    return state.edge or accumulator_of(x, state)
+def refreshed(x: Tensor) -> AutogradState:
+    """The state of a view, with its history renewed when its base was changed in place since the view was made."""
+    state = x._auto
+    origin = state.origin
+    if origin is None or origin is CUSTOM or origin is NO_GRAD:
+        return state
+    source, op, numbers, params, index = state.view
+    if type(source._auto) is AutogradState:
+        refreshed(source)
+    if origin is source._auto:
+        return state
+    before = mode.enabled
+    set_enabled(True)
+    try:
+        fresh = op.execute((source, *numbers), params)
+    finally:
+        set_enabled(before)
+    fresh = fresh if index is None else fresh[index]
+    x._meta = fresh._meta
+    if type(fresh._auto) is AutogradState:
+        renewed = x._auto = fresh._auto
+        renewed.grad, renewed.retains = state.grad, state.retains
+        if state.retains:
+            node, output = renewed.edge
+            node.rare().retained[output] = ref(x)
+        return renewed
+    state.edge, state.origin = None, None  # the base was detached: nothing to differentiate by any more
+    return state
+
+
+def is_leaf(x: Tensor) -> bool:
+    """Did no recorded operation make this tensor?"""
+    state = x._auto
+    return type(state) is not AutogradState or refreshed(x).edge is None

@@ -72,6 +72,17 @@ class Tensor:
         self.requires_grad_(value)
 
     @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward passes have added up for this leaf; None before the first."""
+        siblings.load_owner_of_method(Tensor, "grad")  # autograd puts its own property in the place of this one
+        return self.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        siblings.load_owner_of_method(Tensor, "grad")
+        self.grad = value
+
+    @property
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self._meta.dtype.itemsize
