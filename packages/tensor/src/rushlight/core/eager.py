@@ -6,8 +6,6 @@ Running it is one call of numpy or of a compiled kernel and one `wrap`.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,35 +15,14 @@ from rushlight.core import declare, dispatch, dtypes, siblings
 from rushlight.core.devices import plugin
 from rushlight.core.meta import Meta, of_array, strides_in_order
 from rushlight.core.op import Op
+from rushlight.core.quiet import local, quiet
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu import allocator, pool
 
 _NUMBERS = (bool, int, float, complex)
 
-
-class _Quiet(threading.local):
-    """A context per thread in which numpy does not warn about inf and nan.
-
-    Running a function in it costs 10 ns; `with np.errstate(...)` costs 1 us.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
-
-
-_quiet = _Quiet()
-
-
-def quiet(function: Callable, *args: Any) -> Any:
-    """Call a numpy function without warnings about inf and nan."""
-    try:
-        return _quiet.run(function, *args)
-    except RuntimeError as error:
-        if "cannot enter context" not in str(error):
-            raise
-    with np.errstate(all="ignore"):  # the call came from a destructor that ran inside another quiet call
-        return function(*args)
+# From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is compiled.
+LARGE = 32768
 
 
 def operand(op: Op, index: int, x: Any) -> Any:
@@ -116,13 +93,14 @@ def finish(array: Any, expected: Meta) -> Tensor:
 
 def empty_array(m: Meta) -> np.ndarray:
     """Uninitialised memory laid out as the meta says (its dimensions must fill memory without gaps)."""
+    empty = np.empty if m.numel * m.dtype.itemsize < allocator.LARGE else allocator.empty
     if m.contiguous:
-        return np.empty(m.shape, m.numpy)
+        return empty(m.shape, m.numpy)
     order = tuple(sorted(range(m.ndim), key=lambda d: (-m.strides[d], m.shape[d] == 1)))
     if strides_in_order(m.shape, order) != m.strides:
         order = tuple(range(m.ndim))
     inverse = sorted(range(m.ndim), key=order.__getitem__)
-    return np.empty([m.shape[d] for d in order], m.numpy).transpose(inverse)
+    return empty(tuple([m.shape[d] for d in order]), m.numpy).transpose(inverse)
 
 
 # Elementwise
@@ -155,6 +133,8 @@ def _resolves(ufunc: Any, compute: np.dtype, result: np.dtype) -> bool:
 def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     compute, casters, function = _elementwise_parts(op, metas, out)
     natural = _resolves(function, compute, out.numpy)
+    if out.numel >= LARGE:
+        return _plan_large(op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None)
     if natural and out.contiguous and out.ndim and all(m.weak or m.shape != out.shape or m.contiguous for m in metas):
         fast = _fast_plan(function, metas, casters, compute, out)
         if fast is not None:
@@ -178,6 +158,33 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
     return run
 
 
+def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: np.ufunc | None) -> Callable:
+    """Plans for many elements: pooled memory and all threads; a plain ufunc where one does, else the compiled loop."""
+    if ufunc is not None and out.dtype not in dtypes.HALF:
+        def run(*operands: Any) -> Tensor:
+            result = empty_array(out)
+            pool.run_ufunc_chunked(ufunc, result, *[x._array for x in operands])
+            return wrap(result, out)
+
+        return run
+    kernel = compiled_loop(op, metas, compute, out)
+
+    def run_compiled(*operands: Any) -> Tensor:
+        result = empty_array(out)
+        kernel(result, *[x._array if isinstance(x, Tensor) else x for x in operands])
+        return wrap(result, out)
+
+    return run_compiled
+
+
+def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callable:
+    """The native loop of an elementwise op: `loop(result array, *operand arrays and numbers)`; compiled when first run."""
+    from rushlight.kernels.cpu.elementwise import elementwise_kernel  # brings in the code generator: first large call only
+
+    sees = [np.dtype(bool) if op.promote == "where" and i == 0 else compute for i in range(len(metas))]
+    return elementwise_kernel(op.scalar, [c if m.weak else m.numpy for m, c in zip(metas, sees)], out.numpy, sees)
+
+
 def _elementwise_parts(op: Op, metas: tuple, out: Meta) -> tuple[np.dtype, list, Callable]:
     common = declare.common_dtype(op.functional or op, metas)
     function = op.numpy or op.scalar
@@ -196,7 +203,7 @@ def _arguments(casters: list, operands: tuple) -> list:
 
 def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, out: Meta) -> Callable | None:
     """Plans for the commonest small calls, without loops over operands."""
-    local, new = _quiet, object.__new__
+    new = object.__new__
 
     def wrapped(array: np.ndarray) -> Tensor:
         tensor = new(Tensor)
@@ -229,11 +236,15 @@ def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     compute, casters, function = _elementwise_parts(op, metas, out)
     common = declare.common_dtype(op.functional, metas)
     direct = _resolves(function, compute, declare.out_dtype(op, common).numpy)
+    loop = compiled_loop(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
 
     def run(*operands: Any) -> Tensor:
         target = operands[0]
         array = target._array
-        if direct:
+        others = [x for x in operands[1:] if isinstance(x, Tensor)]
+        if loop is not None and not any(np.may_share_memory(x._array, array) for x in others):
+            loop(array, *[x._array if isinstance(x, Tensor) else x for x in operands])
+        elif direct:
             quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
         else:
             quiet(lambda: np.copyto(array, function(*_arguments(casters, operands)), "unsafe"))

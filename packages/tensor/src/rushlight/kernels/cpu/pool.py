@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.quiet import quiet
+
 # Pieces per thread: enough to even out a neighbour's noise, few enough that taking one (about 0.4 us) does not show.
 PIECES_PER_THREAD = 4
 
@@ -215,7 +217,7 @@ def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 
     """
     n = out.size
     if n < 2 * grain:
-        return ufunc(*ins, out=out, casting="unsafe")
+        return quiet(lambda: ufunc(*ins, out=out, casting="unsafe"))
     flags = [out.flags.c_contiguous] + [isinstance(x, np.ndarray) and x.ndim > 0 and x.flags.c_contiguous and x.shape == out.shape for x in ins]
     scalars = [not isinstance(x, np.ndarray) or x.ndim == 0 for x in ins]
     if all(flag or scalar for flag, scalar in zip(flags, [False, *scalars], strict=True)):
@@ -228,7 +230,8 @@ def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 
         length, weight = out.shape[0], n // out.shape[0]
 
     def piece(lo: int, hi: int) -> None:
-        ufunc(*[x[lo:hi] if cut else x for x, cut in zip(flat_ins, along, strict=True)], out=flat_out[lo:hi], casting="unsafe")
+        arguments = [x[lo:hi] if cut else x for x, cut in zip(flat_ins, along, strict=True)]
+        quiet(lambda: ufunc(*arguments, out=flat_out[lo:hi], casting="unsafe"))
 
     parallel_for(piece, length, max(1, grain // weight))
     return out
