@@ -13,17 +13,6 @@ from .common import library
 NAMES = (Path(__file__).parent / "ops.txt").read_text(encoding="utf-8").split()
 
 
-def default_operands(op):
-    """Operands of an elementwise operation inside its domain; such operations need not state samples."""
-    low, high = op.domain or (-2.0, 2.0)
-    random = np.random.default_rng(0)
-    dtype = np.int64 if op.supports in ("integer", "integral") else np.float32
-    operands = [random.uniform(max(low, -8.0), min(high, 8.0), 256).astype(dtype) for _ in op.operands]
-    if op.promote == "where":
-        operands[0] = operands[0] > 0
-    return operands
-
-
 class Op:
     params = NAMES
     param_names = ("op",)
@@ -31,15 +20,15 @@ class Op:
     def setup(self, name):
         torch = library("add")
         from rushlight.core.op import REGISTRY
+        from rushlight.core.samples import samples_of
 
         if name not in REGISTRY:
             raise NotImplementedError(f"not in this commit: {name}")
         self.op = REGISTRY[name]
-        operands, self.arguments = default_operands(self.op), ()
-        if samples := self.op.samples():
-            operands, self.arguments = samples[0].operands, samples[0].params
-        self.operands = tuple(torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in operands)
+        sample = samples_of(self.op)[0]
+        self.operands = tuple(torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in sample.operands)
+        self.static = sample.params
         self.time_call(name)
 
     def time_call(self, name):
-        self.op.apply(self.operands, self.arguments)
+        self.op.apply(self.operands, self.static)
