@@ -1,0 +1,120 @@
+"""Train a small character GPT on the source text of this Python's own standard library, then let it write.
+
+The setting is nanoGPT's for the CPU: 4 layers, 4 heads, 128 wide, context of 64 characters, batches of 12.
+"""
+
+import argparse
+import math
+import pathlib
+import sysconfig
+import time
+
+from tqdm import trange
+
+import rushlight as torch
+import rushlight.nn.functional as F
+from rushlight import nn
+
+
+class Block(nn.Module):
+    """Attention to what came before, then a small network, each added to its input."""
+
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm_1(x)).split(width, dim=2)
+        q, k, v = (t.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for t in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(self.norm_2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, letters, context, layers=4, heads=4, width=128, dropout=0.0):
+        super().__init__()
+        self.context = context
+        self.token, self.position = nn.Embedding(letters, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*[Block(width, heads, dropout) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, letters, bias=False)
+        self.head.weight = self.token.weight  # the table that reads letters also writes them
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02 / (math.sqrt(2 * layers) if name.endswith(("out.weight", "mlp.2.weight")) else 1))
+
+    def forward(self, tokens, targets=None):
+        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
+        logits = self.head(self.norm(self.blocks(x)))
+        loss = None if targets is None else F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+        return logits, loss
+
+    @torch.no_grad()
+    def write(self, tokens, count, temperature=0.8):
+        for _ in range(count):
+            logits, _ = self(tokens[:, -self.context:])
+            chosen = torch.multinomial(F.softmax(logits[:, -1] / temperature, dim=-1), 1)
+            tokens = torch.cat((tokens, chosen), dim=1)
+        return tokens
+
+
+def library_text(limit):
+    """The standard library's modules, as one text of printable characters."""
+    files = sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    text = "\n".join(f.read_text(encoding="utf-8", errors="ignore") for f in files)[:limit]
+    return "".join(c for c in text if c == "\n" or " " <= c <= "~")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--batch-size", type=int, default=12)
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=300, help="characters to write at the end")
+    parser.add_argument("--no-compile", action="store_true", help="run the model op by op")
+    args = parser.parse_args()
+    if min(args.steps, args.batch_size, args.context) < 1:
+        parser.error("--steps, --batch-size and --context must be at least 1")
+
+    torch.manual_seed(args.seed)
+    text = library_text(2_000_000)
+    letters = sorted(set(text))
+    number = {c: i for i, c in enumerate(letters)}
+    data = torch.tensor([number[c] for c in text])
+    train, held_out = data[: int(0.9 * len(data))], data[int(0.9 * len(data)):]
+
+    def batch(source):
+        starts = torch.randint(len(source) - args.context - 1, (args.batch_size, 1))
+        window = source[starts + torch.arange(args.context + 1)]
+        return window[:, :-1], window[:, 1:]
+
+    model = GPT(len(letters), args.context)
+    print(f"{len(text):,} characters, {len(letters)} letters, {sum(p.numel() for p in model.parameters()):,} parameters")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.99), weight_decay=0.1)
+    step_model = model if args.no_compile else torch.compile(model)
+    start, smooth = time.perf_counter(), None
+    with trange(args.steps, unit="step") as bar:
+        for _ in bar:
+            _, loss = step_model(*batch(train))
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
+            bar.set_postfix(loss=f"{smooth:.3f}")
+    model.eval()
+    with torch.no_grad():
+        losses = [model(*batch(held_out))[1].item() for _ in range(20)]
+    print(f"held-out loss {sum(losses) / len(losses):.3f} after {time.perf_counter() - start:.1f} s")
+    prompt = torch.tensor([[number[c] for c in "def "]])
+    print("".join(letters[i] for i in model.write(prompt, args.sample)[0].tolist()))
+
+
+if __name__ == "__main__":
+    main()

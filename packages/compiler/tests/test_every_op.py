@@ -1,0 +1,85 @@
+"""Every op, compiled alone: the values, metadata and gradients of eager execution."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.compiler.backends.registry import lookup
+from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.text import parse, text
+from rushlight.compiler.graph.verify import verify
+from rushlight.core.op import REGISTRY
+from rushlight.core.samples import samples_of
+from rushlight.core.tensor import Tensor
+
+rushlight.tensor(0)  # the first use declares all ops
+CASES = [pytest.param(op, sample, id=f"{name}-{i}") for name, op in sorted(REGISTRY.items()) if not op.mutates
+         for i, sample in enumerate(samples_of(op)) if not op.random]
+has_autograd = importlib.util.find_spec("rushlight.autograd") is not None
+
+
+def tensors(operands: tuple) -> tuple:
+    return tuple([rushlight.from_numpy(x.copy()) if isinstance(x, np.ndarray) else x for x in operands])
+
+
+def graph_of(op, operands: tuple, params: tuple, metas) -> tuple[Graph, list[Tensor]]:
+    """A graph of one call on tensors, and the tensors."""
+    graph, inputs = Graph(), [x for x in operands if isinstance(x, Tensor)]
+    values = tuple([graph.input(x._meta) if isinstance(x, Tensor) else x for x in operands])
+    found = graph.call(op, values, params, metas)
+    graph.output(list(found) if isinstance(found, tuple) else [found])
+    return graph, inputs
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_compiled_call_equals_eager(op, sample):
+    operands = tensors(sample.operands)
+    metas = op.infer_metas(operands, sample.params)
+    if metas is None:
+        pytest.skip("a shape that depends on data cannot be captured")
+    expected = op.apply(operands, sample.params)
+    graph, inputs = graph_of(op, operands, sample.params, metas)
+    verify(graph)
+    got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
+    for a, b in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert a._meta is b._meta
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_text_parses_back(op, sample):
+    operands = tensors(sample.operands)
+    metas = op.infer_metas(operands, sample.params)
+    if metas is None:
+        pytest.skip("a shape that depends on data cannot be captured")
+    graph, _ = graph_of(op, operands, sample.params, metas)
+    assert text(parse(text(graph))) == text(graph)
+
+
+@pytest.mark.skipif(not has_autograd, reason="gradients need rushlight-autograd")
+@pytest.mark.parametrize("op, sample", CASES)
+def test_compiled_gradients_equal_eager(op, sample):
+    from rushlight.autograd import grad
+    from rushlight.autograd.rules.registry import NONDIFFERENTIABLE
+
+    if op in NONDIFFERENTIABLE:
+        pytest.skip("no gradient")
+    operands = tuple([x.requires_grad_() if isinstance(x, Tensor) and x.dtype.is_inexact else x for x in tensors(sample.operands)])
+    leaves = [x for x in operands if isinstance(x, Tensor) and x.requires_grad]
+    expected = op.apply(operands, sample.params) if leaves else ()
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    wanted = [r for r in expected if r.requires_grad]
+    if not wanted or op.infer_metas(operands, sample.params) is None:
+        pytest.skip("no gradient")
+    graph, inputs = graph_of(op, operands, sample.params, tuple([r._meta for r in expected]) if len(expected) > 1 else expected[0]._meta)
+    got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
+    cotangents = [rushlight.ones_like(r) for r in wanted]
+    eager = grad(wanted, leaves, cotangents, allow_unused=True)
+    compiled = grad([r for r in got if r.requires_grad], leaves, cotangents, allow_unused=True)
+    for a, b in zip(compiled, eager, strict=True):
+        if b is not None:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
