@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from rushlight.autograd import methods
+from rushlight.autograd import function, graph, methods
 from rushlight.autograd import rules as _rules
 from rushlight.autograd.__about__ import __version__
 from rushlight.autograd.anomaly import (
@@ -21,6 +21,7 @@ from rushlight.autograd.anomaly import (
     set_detect_anomaly,
 )
 from rushlight.autograd.api import backward, grad
+from rushlight.autograd.function import Function
 from rushlight.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -33,7 +34,7 @@ from rushlight.autograd.recorder import record_plan
 from rushlight.core import dispatch
 from rushlight.core.tensor import Tensor as Variable
 
-__all__ = ["Variable", "__version__", "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_anomaly_check_nan_enabled",
+__all__ = ["Function", "Variable", "__version__", "backward", "detect_anomaly", "enable_grad", "function", "grad", "graph", "inference_mode", "is_anomaly_check_nan_enabled",
            "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled"]
 
 dispatch.set_autograd(record_plan)

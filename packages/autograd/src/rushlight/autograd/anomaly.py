@@ -87,7 +87,6 @@ def check_finite(node: Node, results: list) -> None:
     """Raise RuntimeError when a gradient holds a NaN."""
     for i, grad in enumerate(results):
         if grad is not None and bool((grad.detach() != grad.detach()).any()):
-            warn_where(node)
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import preserve_format
+from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops import prims

@@ -1,0 +1,327 @@
+"""`Function`: operations with a gradient written by the user."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd.fit import fit
+from rushlight.autograd.modes import mode, set_enabled
+from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
+from rushlight.autograd.saved import Packed, quietly
+from rushlight.autograd.state import CUSTOM, edge_of, new_state, view_of
+from rushlight.autograd.views import check_writable, rewrite_history
+from rushlight.core.tensor import Tensor, wrap
+from rushlight.ops.create import filled
+
+
+class FunctionCtx:
+    """What `forward` and `backward` of a Function share: the `ctx` argument."""
+
+    __slots__ = ()
+
+    needs_input_grad: tuple[bool, ...] = ()
+    materialize_grads = True
+    _to_save: tuple = ()
+    _dirty: tuple = ()
+    _not_differentiable: tuple = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `backward`, which finds them in `ctx.saved_tensors`."""
+        for x in tensors:
+            if x is not None and not isinstance(x, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(x).__name__}; "
+                                "keep other values as attributes of ctx")
+        self._to_save = tensors
+
+    save_for_forward = save_for_backward
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs `forward` changed in place; it must return them too."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self._not_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether `backward` gets zeros (the default) or None for outputs to which no gradient came."""
+        self.materialize_grads = value
+
+
+class FunctionNode(FunctionCtx, Node):
+    """The node of a Function's call, which is its `ctx`."""
+
+    __slots__ = ("__dict__",)
+
+    function: type[Function]
+    input_metas: tuple
+    output_metas: tuple
+
+    @property
+    def outputs(self) -> int:
+        return len(self.output_metas)
+
+    @property
+    def next_functions(self) -> tuple:
+        edges = iter(self.edges)
+        return tuple([next(edges) if needed else (None, 0)
+                      for needed, m in zip(self.needs_input_grad, self.input_metas) if m is not None])
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors given to `save_for_backward`.
+
+        Raises RuntimeError when the graph is freed, or when one of them was changed in place since.
+        """
+        if "_saved" not in self.__dict__:
+            return self._to_save
+        if self._saved is None:
+            raise RuntimeError(FREED_MESSAGE)
+        return tuple([self._opened(*entry) for entry in self._saved])
+
+    def _opened(self, x: Any, version: int, output: int | None) -> Any:
+        if x is None:
+            return None
+        if isinstance(x, Packed):
+            x = x.open()
+        elif x._version != version:
+            raise RuntimeError(changed_message(self, x, version))
+        if output is None:
+            return x
+        linked = wrap(x._array, x._meta.with_grad(output >= 0), x._storage)
+        linked._auto = new_state((self, output)) if output >= 0 else None
+        return linked
+
+    def keep(self, outputs: tuple) -> None:
+        """Store what `save_for_backward` was given; an output without its history, which would be a cycle."""
+        places = {id(x): i if differentiable else -1 for i, (x, differentiable) in enumerate(outputs)}
+        hooks = mode.saved_hooks[-1] if mode.saved_hooks else None
+        entries = []
+        for x in self._to_save:
+            output = None if x is None else places.get(id(x))
+            if output is not None:
+                x = wrap(x._array, x._meta.with_grad(False), x.storage())
+            version = 0 if x is None else x._version
+            if hooks and x is not None:
+                x = Packed(x, hooks, edge_of(x) if x._meta.requires_grad else None)
+            entries.append((x, version, output))
+        self._saved = entries
+        self._to_save = self._dirty = self._not_differentiable = ()
+
+    def apply(self, grads: list, keep: bool) -> list:
+        if self.materialize_grads:
+            grads = [filled(m.shape, 0, m.dtype, m.device) if g is None and m is not None else g for g, m in zip(grads, self.output_metas)]
+        if self.function.backward is Function.backward and self.function.vjp is not Function.vjp:
+            results = self.function.vjp(self, *grads)
+        else:
+            results = self.function.backward(self, *grads)
+        if not keep:
+            self._saved = None if self._saved else self._saved
+        return self._checked(results if isinstance(results, (tuple, list)) else (results,))
+
+    def _checked(self, results: Any) -> list:
+        expected = len(self.input_metas)
+        if len(results) > expected and all(r is None for r in results[expected:]):
+            results = results[:expected]
+        if len(results) != expected:
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got {len(results)}); "
+                               "backward must return one gradient (or None) per argument of forward")
+        found = []
+        for i, (result, m, needed) in enumerate(zip(results, self.input_metas, self.needs_input_grad)):
+            if m is None and result is not None:
+                raise RuntimeError(f"function {self.name()} returned a gradient different from None at position {i + 1}, but the "
+                                   "corresponding forward input was not a Variable")
+            if needed:
+                found.append(result if result is None else fit(self.name(), i, result, m.with_grad(False)))
+        return found
+
+
+class Function:
+    """An operation with its own gradient: subclass it, write `forward` and `backward`, call `apply`.
+
+    `forward(ctx, *args)` computes; `backward(ctx, *grads)` gets a gradient per output and returns one (or None) per argument of `forward`.
+    Alternatively `forward(*args)` and `setup_context(ctx, inputs, output)`.
+
+    Example:
+        >>> import rushlight
+        >>> class Cube(rushlight.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         x, = ctx.saved_tensors
+        ...         return grad * 3 * x * x
+        >>> x = rushlight.tensor(2.0, requires_grad=True)
+        >>> Cube.apply(x).backward()
+        >>> x.grad
+        tensor(12.)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(f"{type(self).__name__} should not be instantiated: autograd functions are called as "
+                           f"{type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the result; write it in the subclass."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
+        """Keep in `ctx` what `backward` needs, when `forward` takes no `ctx`."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Compute the gradients of the arguments of `forward`; write it in the subclass."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it "
+                                  "with backward mode AD.")
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Compute the forward-mode derivative; write it in the subclass."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @classmethod
+    def _ctx_class(cls) -> type[FunctionNode]:
+        """The class of this Function's nodes, for their name."""
+        if "_node_class" not in cls.__dict__:
+            cls._node_class = type(cls.__name__ + "Backward", (FunctionNode,), {"__doc__": f"The node of `{cls.__name__}`."})
+        return cls._node_class
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; records when grad mode is on and an argument requires grad."""
+        ctx = object.__new__(cls._ctx_class())
+        tensors = [x if isinstance(x, Tensor) else None for x in args]
+        needs = tuple([x is not None and x._meta.requires_grad for x in tensors])
+        ctx.needs_input_grad, ctx.function = needs, cls
+        ctx.extras = None
+        recording = mode.enabled and any(needs)
+        before = mode.enabled
+        set_enabled(False)
+        try:
+            if cls.setup_context is not Function.setup_context:
+                output = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, output)
+            else:
+                output = cls.forward(ctx, *args, **kwargs)
+        finally:
+            set_enabled(before)
+        single = not isinstance(output, tuple)
+        outputs = _recorded(ctx, tensors, (output,) if single else output, recording)
+        return outputs[0] if single else outputs
+
+
+def _recorded(ctx: FunctionNode, inputs: list, outputs: tuple, recording: bool) -> tuple:
+    """The outputs, with `ctx` as their history."""
+    own = {id(x) for x in inputs if x is not None}
+    dirty = {id(x) for x in ctx._dirty}
+    returned = {id(x) for x in outputs}
+    if dirty - own:
+        raise RuntimeError(f"{ctx.name()}: mark_dirty takes inputs of forward only")
+    if dirty - returned:
+        raise RuntimeError(f"{ctx.name()}: some elements marked as dirty during the forward method were not returned as output. "
+                           "The inputs that are modified inplace must all be outputs of the Function.")
+    closed = {id(x) for x in ctx._not_differentiable}
+    differentiable = [isinstance(x, Tensor) and x._meta.dtype.is_inexact and id(x) not in closed for x in outputs]
+    if not recording:
+        return tuple([_detached(x) if id(x) in own and id(x) not in dirty and mode.enabled else x for x in outputs])
+    for x in ctx._dirty:
+        check_writable(ctx.name(), x)
+    ctx.input_metas = tuple([None if x is None else x._meta for x in inputs])
+    ctx.output_metas = tuple([x._meta.with_grad(False) if isinstance(x, Tensor) else None for x in outputs])
+    ctx.edges = tuple([edge_of(x) for x, needed in zip(inputs, ctx.needs_input_grad) if needed])
+    ctx.order = next_order()
+    ctx.keep(tuple(zip(outputs, differentiable)))
+    results = []
+    for i, (x, flows) in enumerate(zip(outputs, differentiable)):
+        if not isinstance(x, Tensor):
+            results.append(x)
+        elif id(x) in dirty:
+            if flows:
+                rewrite_history(x, ctx, i, *_around(ctx, inputs, x))
+            results.append(x)
+        else:
+            results.append(_attached(_detached(x) if id(x) in own or (flows and x._meta.requires_grad) else x, ctx, i, flows))
+    return tuple(results)
+
+
+def _around(ctx: FunctionNode, inputs: list, x: Tensor) -> tuple[tuple, bool]:
+    """The edges besides that of a changed input, and whether it has one."""
+    needed = [y for y, needs in zip(inputs, ctx.needs_input_grad) if needs]
+    if needed and needed[0] is x:
+        return ctx.edges[1:], True
+    if any(y is x for y in needed) and view_of(x) is not None:
+        raise RuntimeError(f"{ctx.name()}: an input that is a view and is changed in place must be the first one that requires grad")
+    return ctx.edges, False
+
+
+def _detached(x: Any) -> Any:
+    """Another tensor over the same memory, for an input that is returned as it came."""
+    return quietly(lambda y: y.detach(), x) if isinstance(x, Tensor) else x
+
+
+def _attached(x: Tensor, ctx: FunctionNode, i: int, flows: bool) -> Tensor:
+    if flows:
+        made = view_of(x)
+        x._auto = new_state((ctx, i), made, CUSTOM if made is not None else None)
+    x._meta = x._meta.with_grad(flows)
+    return x
+
+
+def once_differentiable(function: Callable) -> Callable:
+    """Decorate a `backward` whose result cannot be differentiated again: trying to raises RuntimeError.
+
+    Example:
+        >>> import rushlight
+        >>> class Double(rushlight.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @rushlight.autograd.function.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = rushlight.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
+    """
+
+    @functools.wraps(function)
+    def call(ctx: Any, *grads: Any) -> Any:
+        before = mode.enabled
+        set_enabled(False)
+        try:
+            results = function(ctx, *grads)
+        finally:
+            set_enabled(before)
+        if not before or not any(isinstance(g, Tensor) and g._meta.requires_grad for g in grads):
+            return results
+        several = results if isinstance(results, tuple) else (results,)
+        ended = tuple([_Ended.apply(r, next(g for g in grads if isinstance(g, Tensor) and g._meta.requires_grad)) if isinstance(r, Tensor) else r
+                       for r in several])
+        return ended if isinstance(results, tuple) else ended[0]
+
+    return call
+
+
+class _Ended(Function):
+    """Stands where differentiation has to stop."""
+
+    @staticmethod
+    def forward(ctx: Any, result: Tensor, grad: Tensor) -> Tensor:
+        return result.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")

@@ -1,0 +1,148 @@
+"""The graph as users see it: nodes, edges, and hooks for what it saves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.autograd.api import GradientEdge
+from rushlight.autograd.modes import Decorating, mode
+from rushlight.autograd.node import Node
+from rushlight.autograd.state import edge_of
+from rushlight.core.tensor import Tensor
+
+__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
+           "save_on_cpu", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks(Decorating):
+    """Decide how tensors saved inside the block are kept: `pack_hook(tensor)` gives what is kept, `unpack_hook` of that gives the tensor.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.ones(2, requires_grad=True)
+        >>> packed = []
+        >>> with rushlight.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        ...     y = x * x
+        >>> len(packed)
+        1
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if mode.hooks_forbidden is not None:
+            raise RuntimeError(mode.hooks_forbidden)
+        mode.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        mode.update()
+
+    def __exit__(self, *exception: Any) -> None:
+        mode.saved_hooks.pop()
+        mode.update()
+
+    def fresh(self) -> saved_tensors_hooks:
+        return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep tensors saved inside the block in main memory, and move them back when the backward pass needs them."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(x: Tensor) -> Any:
+            return (x.device, x.detach().cpu().clone())
+
+        def unpack(packed: Any) -> Tensor:
+            device, x = packed
+            return x.to(device)
+
+        super().__init__(pack, unpack)
+
+    def fresh(self) -> saved_tensors_hooks:
+        return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+
+class disable_saved_tensors_hooks(Decorating):
+    """Make entering `saved_tensors_hooks` inside the block raise RuntimeError with the given message."""
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        self.before = mode.hooks_forbidden
+        mode.hooks_forbidden = self.message
+
+    def __exit__(self, *exception: Any) -> None:
+        mode.hooks_forbidden = self.before
+
+    def fresh(self) -> disable_saved_tensors_hooks:
+        return disable_saved_tensors_hooks(self.message)
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The place in the graph where the gradient of a tensor arrives. Raises RuntimeError when it does not require grad.
+
+    Example:
+        >>> import rushlight
+        >>> y = rushlight.ones(2, requires_grad=True) * 2
+        >>> rushlight.autograd.graph.get_gradient_edge(y).output_nr
+        0
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*edge_of(tensor))
+
+
+def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
+    """Tell autograd that tensors were changed behind its back."""
+    for x in [tensor] if isinstance(tensor, Tensor) else tensor:
+        x.storage().version += 1
+
+
+class _Handles:
+    """Several hooks removed together."""
+
+    def __init__(self, handles: list) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Take all hooks away."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> _Handles:
+    """Call `fn` once per backward pass: with the list of all gradients when the last is there (`mode="all"`), or with the first (`"any"`).
+
+    Only the tensors count whose gradient the pass computes, as far as it can be told: those of which a gradient has come.
+    Raises ValueError for another mode.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    grads: dict[int, Tensor] = {}
+
+    def hook(i: int) -> Callable[[Tensor], None]:
+        def arrived(grad: Tensor) -> None:
+            with lock:
+                first = not grads
+                grads[i] = grad
+                complete = len(grads) == len(tensors)
+                values = [grads.get(k) for k in range(len(tensors))]
+                if complete:
+                    grads.clear()
+            if mode == "any" and first:
+                fn(grad)
+            if mode == "all" and complete:
+                fn(values)
+
+        return arrived
+
+    return _Handles([x.register_hook(hook(i)) for i, x in enumerate(tensors)])
