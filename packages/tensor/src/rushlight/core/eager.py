@@ -58,9 +58,10 @@ def make_plan(op: Op, metas: tuple[Meta | None, ...], params: tuple) -> Callable
 
 
 def _device(metas: tuple[Meta | None, ...], out: Any) -> str:
-    if out is not None:
-        return (out if isinstance(out, Meta) else out[0]).device.type
-    return next(m.device.type for m in metas if m is not None and not m.weak)
+    results = () if out is None else (out,) if isinstance(out, Meta) else out
+    types = [m.device.type for m in (*results, *metas) if m is not None and not m.weak]
+    # A copy from a plug-in's device to main memory is the plug-in's work: only it can read its buffers.
+    return next((t for t in types if t not in ("cpu", "meta")), types[0])
 
 
 def _plan_meta(op: Op, out: Any) -> Callable:

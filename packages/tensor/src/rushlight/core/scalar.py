@@ -358,6 +358,7 @@ def angle(x: Any) -> Any:
     """The argument of a complex number; 0 or pi for a real one, NaN kept."""
     if is_complex(x):
         return atan2(imag(x), real(x))
+    x = x if is_floating(x) else cast(x, np.float64)
     return select(isnan(x), x, select(x < 0, constant(math.pi, x), constant(0.0, x)))
 
 

@@ -120,6 +120,7 @@ EXPANSIONS: dict[tuple[s.Function, str], Expansion] = {
     (s.remainder, "f"): _remainder_float,
     (s.truncate_divide, "f"): lambda a, b: s.trunc(a / b),
     (s.divide, "c"): _divide_complex,
+    (s.add, "b"): s.bitwise_or,
     (s.multiply, "b"): s.bitwise_and,
     (s.pow, "f"): _pow_float,
     (s.pow, "c"): lambda a, b: s.select(a == 0, s.select(b == 0, s.constant(1.0, a), s.constant(0.0, a)), s.exp(b * s.log(a))),

@@ -199,7 +199,7 @@ def _make(function: Function, args: tuple[Node, ...], dtype: np.dtype) -> Node:
 
 # What each typing rule admits as kinds of the shared operand dtype.
 _KINDS = {"same": "biufc", "float": "fc", "real": "f", "integer": "biu", "bool": "biufc", "part": "biufc"}
-_NO_BOOL = {s.add, s.subtract, s.multiply, s.negative, s.floor_divide, s.remainder, s.pow, s.fmod}
+_NO_BOOL = {s.subtract, s.negative, s.floor_divide, s.remainder, s.pow, s.fmod}
 
 
 def apply(function: Function, args: Sequence[Any]) -> Node:
