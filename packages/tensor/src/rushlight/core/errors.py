@@ -30,3 +30,7 @@ def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
     if len(set(checked)) != len(checked):
         raise RuntimeError(f"{name}: dim {tuple(dims)} names a dimension twice")
     return () if ndim == 0 else checked
+
+
+class LinAlgError(RuntimeError):
+    """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not converge."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from rushlight.core import checks
@@ -75,7 +77,7 @@ def _batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | Non
     axes, count = _channel_axes(x.ndim), x.size // max(x.shape[1], 1)
     mean = x.mean(axis=axes)
     result = x - _along_channels(mean, x.ndim)
-    flat = result.reshape(x.shape[0], x.shape[1], -1)
+    flat = result.reshape(*x.shape[:2], prod(x.shape[2:]))
     variance = np.einsum("ncl,ncl->c", flat, flat) / x.dtype.type(max(count, 1))
     scale = 1 / np.sqrt(variance + x.dtype.type(eps))
     if weight is not None:
@@ -118,7 +120,7 @@ def _batch_norm_backward(grad, x, weight, mean, variance, eps: float):
     rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
     normal = x - _along_channels(mean, x.ndim)
     normal *= _along_channels(rstd, x.ndim)
-    shape = (x.shape[0], x.shape[1], -1)
+    shape = (*x.shape[:2], prod(x.shape[2:]))
     by_weight = np.einsum("ncl,ncl->c", grad.reshape(shape), normal.reshape(shape))
     by_bias = grad.sum(axis=axes)
     normal *= _along_channels(by_weight / -count, x.ndim)
@@ -224,7 +226,7 @@ def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Ten
     for argument, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.shape != (channels,):
             raise RuntimeError(f"group_norm: expected {argument} to be a vector of size {channels}, got shape {shape_text(value.shape)}")
-    grouped = input.reshape((1, n * num_groups, -1) if input.numel() else (1, n * num_groups, 0))
+    grouped = input.reshape((1, n * num_groups, prod(input.shape[1:]) // num_groups))
     result = batch_norm_op.apply((grouped, None, None, eps))[0].reshape(input.shape)
     if weight is not None:
         result = result * _along_channels(weight, input.ndim)

@@ -16,6 +16,15 @@ def _back(g, weight, size, stride, padding, dilation, groups):
     return conv_transpose_op.apply((g, conj(weight), None), (stride, padding, missing, dilation, groups))
 
 
+def _forward(x, weight, size, stride, padding, dilation, groups):
+    """A convolution cut to the given spatial size: output padding beyond a stride makes it larger."""
+    result = conv_op.apply((x, weight, None), (stride, padding, dilation, groups))
+    for d, n in enumerate(size, 2):
+        if result.shape[d] != n:
+            result = result.narrow(d, 0, n)
+    return result
+
+
 vjp(conv_op,
     input=lambda g, weight, input_meta, stride, padding, dilation, groups:
         _back(g, weight, input_meta.shape[2:], stride, padding, dilation, groups),
@@ -24,7 +33,8 @@ vjp(conv_op,
     bias=_bias)
 
 vjp(conv_transpose_op,
-    input=lambda g, weight, stride, padding, dilation, groups: conv_op.apply((g, conj(weight), None), (stride, padding, dilation, groups)),
+    input=lambda g, weight, input_meta, stride, padding, dilation, groups:
+        _forward(g, conj(weight), input_meta.shape[2:], stride, padding, dilation, groups),
     weight=lambda g, input, weight_meta, stride, padding, dilation, groups: conv_weight_op.apply(
         (g, conj(input)), (weight_meta.shape[2:], stride, padding, dilation, groups)),
     bias=_bias)
@@ -32,4 +42,5 @@ vjp(conv_transpose_op,
 vjp(conv_weight_op,
     input=lambda g, grad, input_meta, stride, padding, dilation, groups:
         _back(conj(grad), conj(g), input_meta.shape[2:], stride, padding, dilation, groups),
-    grad=lambda g, input, stride, padding, dilation, groups: conv_op.apply((conj(input), g, None), (stride, padding, dilation, groups)))
+    grad=lambda g, input, grad_meta, stride, padding, dilation, groups:
+        _forward(conj(input), g, grad_meta.shape[2:], stride, padding, dilation, groups))

@@ -1,0 +1,30 @@
+"""Gradients of norms."""
+
+import math
+
+from rushlight.autograd.rules.reduction import spread
+from rushlight.autograd.rules.registry import vjp
+from rushlight.ops.linalg_norm import vector_norm_op
+
+
+def _vector_norm(g, input, ans, dim, keepdim, ord):
+    meta = input._meta
+    if ord == 0:
+        return None
+    g, ans = (spread(x, meta, dim, keepdim) for x in (g, ans))
+    if ord == 1:
+        return input.sgn() * g
+    if math.isinf(ord):
+        hits = input.abs() == ans
+        shares = hits.sum(dim, keepdim=True)
+        return input.sgn() * (g / shares).masked_fill(~hits, 0)
+    if ord == 2:
+        return input * (g / ans).masked_fill(ans == 0, 0)
+    if ord < 2:
+        size = input.abs()
+        scale = (size ** (ord - 1)).masked_fill(size == 0, 0)
+        return input.sgn() * scale * (g * (ans ** (1 - ord)).masked_fill(ans == 0, 0))
+    return input * input.abs() ** (ord - 2) * (g * (ans ** (1 - ord)).masked_fill(ans == 0, 0))
+
+
+vjp(vector_norm_op, input=_vector_norm)
