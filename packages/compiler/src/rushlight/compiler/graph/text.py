@@ -15,13 +15,16 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.core import dtypes
+from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import lookup
 
+_FORMATS = {str(f).rpartition(".")[2]: f for f in vars(layout).values() if isinstance(f, layout.memory_format)}
 _META = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](\{(?P<strides>[^}]*)\})?(?P<grad> grad)?(@(?P<device>[\w:]+))?$")
 
 
@@ -45,9 +48,9 @@ def text(graph: Graph) -> str:
 
 def meta_text(m: Meta) -> str:
     """`float32[2, 3]`, with strides when not row-major, ` grad` and `@device` where they differ from the usual."""
-    layout = "" if m.contiguous else "{" + ", ".join(map(str, m.strides)) + "}"
+    strides = "" if m.strides == contiguous_strides(m.shape) else "{" + ", ".join(map(str, m.strides)) + "}"
     where = "" if m.device is cpu else f"@{m.device}"
-    return f"{m.dtype.name}[{', '.join(map(str, m.shape))}]{layout}{' grad' if m.requires_grad else ''}{where}"
+    return f"{m.dtype.name}[{', '.join(map(str, m.shape))}]{strides}{' grad' if m.requires_grad else ''}{where}"
 
 
 def parse_meta(source: str) -> Meta:
@@ -68,6 +71,10 @@ def _literal(x: Any) -> str:
         return x.name
     if isinstance(x, device):
         return f"device({str(x)!r})"
+    if isinstance(x, layout.memory_format):
+        return str(x).rpartition(".")[2]
+    if isinstance(x, np.generic):
+        x = x.item()
     if isinstance(x, tuple):
         return "(" + "".join(f"{_literal(item)}, " for item in x).rstrip() + ")" if len(x) == 1 else f"({', '.join(map(_literal, x))})"
     if isinstance(x, float) and not math.isfinite(x):
@@ -119,6 +126,8 @@ def _value(node: ast.expr, values: dict[str, Value]) -> Any:
             return values[name]
         case ast.Name(id="inf" | "nan" as name):
             return float(name)
+        case ast.Name(id=name) if name in _FORMATS:
+            return _FORMATS[name]
         case ast.Name(id=name):
             return dtypes.named(name)
         case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
