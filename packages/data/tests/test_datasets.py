@@ -78,8 +78,9 @@ def test_overridden_getitem_is_used():
     assert next(iter(DataLoader(Subset(data, [3, 1]), batch_size=2))).tolist() == [6, 2]
 
 
-def test_subset_of_tensor_dataset_batch():
-    data = Subset(TensorDataset(rushlight.arange(10)), [9, 5, 1])
+@pytest.mark.parametrize("make", [list, np.array, rushlight.tensor])
+def test_subset_of_tensor_dataset_batch(make):
+    data = Subset(TensorDataset(rushlight.arange(10)), make([9, 5, 1]))
     (batch,) = next(iter(DataLoader(data, batch_size=3)))
     assert batch.tolist() == [9, 5, 1]
 

@@ -1,5 +1,6 @@
 """What a loader gives out, without and with workers."""
 
+import copy
 import random
 
 import numpy as np
@@ -228,6 +229,22 @@ def test_odd_batches_survive_the_transport():
     assert result["objects"].tolist() == [None, "a"]
     assert result["twice"] is result["sliced"]
     result["sliced"][0] = 5
+
+
+def test_copy_of_a_used_loader():
+    data = TensorDataset(rushlight.arange(40_000).reshape(2, 20_000))
+    loader = DataLoader(data, num_workers=1, persistent_workers=True)
+    expected = [batch.tolist() for (batch,) in loader]
+    assert [batch.tolist() for (batch,) in copy.deepcopy(loader)] == expected
+
+
+def test_iterable_parts_of_different_length_keep_their_turns():
+    class Parts(IterableDataset):
+        def __iter__(self):
+            worker = get_worker_info().id
+            return iter([10 * worker + i for i in range([1, 4, 2][worker])])
+
+    assert flat(DataLoader(Parts(), num_workers=3)) == [0, 10, 20, 11, 21, 12, 13]
 
 
 def test_stats_count_batches():

@@ -24,9 +24,12 @@ def stack_arrays(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The arrays, all of one shape and dtype, along a new first dimension: written once, straight into batch memory."""
     first = arrays[0]
     out = bridge.empty((len(arrays), *first.shape), first.dtype)
-    for i, array in enumerate(arrays):
-        out[i] = array
-    return out
+
+    def fill(lo: int, hi: int) -> None:
+        for i in range(lo, hi):
+            out[i] = arrays[i]
+
+    return bridge.fill_rows(out, fill)
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None) -> Tensor:

@@ -131,6 +131,10 @@ class DataLoader(Generic[T_co]):
             )
         super().__setattr__(name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy gets workers and shared memory of its own.
+        return {**self.__dict__, "_iterator": None, "_spares": []}
+
     @property
     def multiprocessing_context(self) -> BaseContext | None:
         """The context that workers are started with, or None when it is chosen at each start."""

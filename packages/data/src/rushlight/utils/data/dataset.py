@@ -101,11 +101,18 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             array = bridge.plain_array(tensor)
             if array is None or low < -len(array) or high >= len(array):
                 return None
-            out = bridge.empty((len(indices), *array.shape[1:]), array.dtype)
-            # The bounds are checked above; in "raise" mode numpy would gather into a buffer first.
-            np.take(array, indices, axis=0, out=out, mode="wrap")
-            batch.append(bridge.from_array(out))
+            batch.append(bridge.from_array(_take_rows(array, indices)))
         return batch
+
+
+def _take_rows(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    out = bridge.empty((len(indices), *array.shape[1:]), array.dtype)
+
+    def fill(lo: int, hi: int) -> None:
+        # The bounds were checked; in "raise" mode numpy would gather into a buffer first.
+        np.take(array, indices[lo:hi], axis=0, out=out[lo:hi], mode="wrap")
+
+    return bridge.fill_rows(out, fill)
 
 
 class StackDataset(Dataset):
@@ -249,7 +256,11 @@ class Subset(Dataset[T_co]):
         take_batch = getattr(self.dataset, "take_batch", None)
         if take_batch is None:
             return None
-        return take_batch(np.asarray([self.indices[i] for i in indices.tolist()]))
+        if isinstance(self.indices, (list, tuple)):
+            chosen = np.asarray([self.indices[i] for i in indices.tolist()])
+        else:
+            chosen = np.asarray(self.indices)[indices]
+        return take_batch(chosen) if chosen.dtype.kind == "i" else None
 
 
 def _fetch_many(dataset: Any, indices: Sequence[int]) -> list:

@@ -119,7 +119,7 @@ class WorkerIterator(LoaderIterator):
     def _begin(self) -> None:
         self.workers_by_task: dict[int, Worker] = {}  # tasks not given out yet, in order
         self.results: dict[int, Header] = {}  # those of them that came before their turn
-        self.active = list(self.pool.workers)
+        self.active = set(self.pool.workers)  # whose part of an IterableDataset has not ended
         self.turn = 0
         self.count = 0
         self.no_more = False
@@ -139,9 +139,7 @@ class WorkerIterator(LoaderIterator):
             self._send_next()
 
     def _send_next(self) -> None:
-        if self.no_more or not self.active:
-            return
-        each = self._next_worker()
+        each = None if self.no_more else self._next_worker()
         if each is None:
             return
         try:
@@ -162,11 +160,12 @@ class WorkerIterator(LoaderIterator):
         self.count += 1
 
     def _next_worker(self) -> Worker | None:
-        """Whose turn it is. In task order it is simply the next; else the next with room."""
-        for _ in range(len(self.active)):
-            each = self.active[self.turn % len(self.active)]
-            self.turn = (self.turn + 1) % len(self.active)
-            if self.in_order or each.unanswered < self.ahead:
+        """Whose turn it is: in task order simply the next that has something to give; else one that also has room."""
+        workers = self.pool.workers
+        for _ in workers:
+            each = workers[self.turn]
+            self.turn = (self.turn + 1) % len(workers)
+            if each in self.active and (self.in_order or each.unanswered < self.ahead):
                 return each
         return None
 
@@ -201,8 +200,7 @@ class WorkerIterator(LoaderIterator):
             header = self.results.pop(number)
             each = self.workers_by_task.pop(number)
             if header.status == "end":
-                if each in self.active:
-                    self.active.remove(each)
+                self.active.discard(each)
                 self._send_next()
                 continue
             self._send_next()

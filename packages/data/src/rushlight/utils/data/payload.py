@@ -75,7 +75,7 @@ class Payload:
             self.fd = blocks.unlinked_file(self.size)
             with mmap.mmap(self.fd, self.size) as memory:
                 for (start, nbytes), array in zip(self.spans, pickler.buffers):
-                    memory[start : start + nbytes] = array
+                    memory[start : start + nbytes] = array.data
 
     def send(self, connection: Connection) -> None:
         """Give it to one worker."""

@@ -24,6 +24,7 @@ from rushlight.utils.data.transport import Header, Inbox
 CHECK_SECONDS = 1.0  # how often a silent worker is looked at
 SILENCE_WARNING_SECONDS = 120.0  # without a timeout, a worker that says nothing for so long is named in a warning
 GRACE_SECONDS = 2.0  # for a worker to end by itself, before it is made to
+TERMINATE_SECONDS = 0.5  # for SIGTERM to work before SIGKILL
 
 
 class Worker:
@@ -172,7 +173,7 @@ def _end(workers: list[Worker], spares: list[mmap.mmap], owner: int) -> None:
         if each.process.exitcode is None:
             each.process.terminate()
     for each in workers:
-        each.process.join(GRACE_SECONDS)
+        each.process.join(TERMINATE_SECONDS)
         if each.process.exitcode is None:
             each.process.kill()
             each.process.join()

@@ -68,11 +68,11 @@ class Outbox:
         self._reducers[Tensor] = reduce_tensor
         self._reducers[np.ndarray] = self._reduce_array
 
-    def send(self, task: int, status: str, value: Any, fetch_seconds: float = 0.0) -> None:
-        """Send one result.
+    def pack(self, task: int, status: str, value: Any, fetch_seconds: float = 0.0) -> tuple[Header, list[int]]:
+        """Make one result ready for `send`.
 
         Raises:
-            Exception: whatever pickling raises for a value that cannot be sent; nothing was sent then.
+            Exception: whatever pickling raises for a value that cannot be sent.
         """
         start = time.perf_counter()
         self._pieces = []
@@ -83,7 +83,14 @@ class Outbox:
             raise
         new_blocks, fds, retired = self.arena.finish(self._pieces)
         seconds = time.perf_counter() - start
-        header = Header(task, status, payload, self._pieces, new_blocks, retired, fetch_seconds, seconds)
+        return Header(task, status, payload, self._pieces, new_blocks, retired, fetch_seconds, seconds), fds
+
+    def send(self, header: Header, fds: list[int]) -> None:
+        """Send what `pack` made.
+
+        Raises:
+            OSError: when the main process is gone.
+        """
         self.connection.send(header)
         if fds:
             blocks.send_fds(self.connection.fileno(), fds)
@@ -108,8 +115,8 @@ class Outbox:
             array = self.arena.empty(dense.shape, dense.dtype)
             array[...] = dense
             axes = tuple(int(d) for d in np.argsort(order))
-        raw = pickle.PickleBuffer(array.reshape(-1).view(np.uint8) if array.size else b"")
-        return _rebuild_array, (raw, array.dtype, array.shape, axes)
+        raw = array.reshape(-1).view(np.uint8).data if array.size else b""
+        return _rebuild_array, (pickle.PickleBuffer(raw), array.dtype, array.shape, axes)
 
     def _place(self, buffer: pickle.PickleBuffer) -> bool:
         """Tell the pickler where a buffer goes: False is out of the stream."""

@@ -108,6 +108,7 @@ def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> N
     global _info
     bridge.set_allocator(outbox.arena.empty)
     bridge.seed_worker(base_seed + worker_id)
+    parent = os.getppid()
     broken: BaseException | None = None
     try:
         if job is None:
@@ -120,7 +121,7 @@ def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> N
     source = None
     first_epoch = True
     while True:
-        message = _next_message(outbox.connection)
+        message = _next_message(outbox.connection, parent)
         if isinstance(message, Epoch):
             source = None
             if not first_epoch:
@@ -130,25 +131,26 @@ def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> N
             first_epoch = False
             continue
         outbox.arena.give_back(message.free_blocks)
-        start = time.perf_counter()
-        batch = None
         try:
             if broken is not None:
                 raise broken
             if source is None:
                 source = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
-            batch = source.fetch(message.indices)
-            outbox.send(message.number, "batch", batch, time.perf_counter() - start)
+            # The batch has no name here: a block is free again only when nothing refers to its arrays.
+            result = outbox.pack(message.number, "batch", *_timed(source.fetch, message.indices))
         except Exhausted:
-            outbox.send(message.number, "end", None)
-        except (BrokenPipeError, ConnectionResetError):
-            raise
+            result = outbox.pack(message.number, "end", None)
         except Exception as error:
-            outbox.send(message.number, "error", describe(error, worker_id))
+            result = outbox.pack(message.number, "error", describe(error, worker_id))
+        outbox.send(*result)
 
 
-def _next_message(connection: Connection) -> Epoch | Task:
-    parent = os.getppid()
+def _timed(fetch: Callable, indices: Any) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return fetch(indices), time.perf_counter() - start
+
+
+def _next_message(connection: Connection, parent: int) -> Epoch | Task:
     while not connection.poll(PARENT_CHECK_SECONDS):
         # Another process may hold a copy of the pipe's other end, so its end alone is not proof.
         mother = multiprocessing.parent_process()
