@@ -86,7 +86,7 @@ def joint_graph(program: Graph) -> Joint:
             if any(g is not None for g in grads):
                 _differentiate(node, grads, copies, gradients)
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
-    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], tangents, [g and g._value for g in found])
+    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], tangents, [None if g is None else g._value for g in found])
 
 
 def _contiguous(m: Meta) -> Meta:
