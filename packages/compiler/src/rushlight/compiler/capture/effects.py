@@ -29,6 +29,7 @@ from rushlight.compiler.capture.view import DELETED, DictV, ListV
 from rushlight.compiler.graph.ir import Value as Node
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import preserve_format
 
 
 def write_back(target: Tensor, value: Tensor) -> None:
@@ -186,15 +187,16 @@ class Epilogue:
         node = self.recorder.current(tracer)
         if id(tracer) in self.recorder.reals and not tracer._count or node in self.owner or node.node is None:
             meta = tracer._meta  # two tensors must not become one, and a constant must stay as it is
-            node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, "preserve"), meta)
+            node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, preserve_format), meta)
         return self._output(node, tracer)
 
     def _view(self, tracer: Tracer) -> str:
-        base, (op, params) = tracer._parent, tracer._step
-        if op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:
+        base, step = tracer._parent, tracer._step
+        if step.op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:
             raise Abort("a view that was made in another gradient mode")
-        held = self.build(self.recorder.value_of(base))
-        return self._assign(f"{self.writer.hold(op)}.apply(({held},), {self.writer.hold(params)})")
+        operands = ", ".join([self.build(self.recorder.value_of(base)), *map(repr, step.numbers)])
+        part = "" if step.index is None else f"[{step.index}]"
+        return self._assign(f"{self.writer.hold(step.op)}.apply(({operands},), {self.writer.hold(step.params)}){part}")
 
     def _output(self, node: Node, owner: Tracer | None) -> str:
         if node in self.owner:

@@ -159,9 +159,9 @@ class GuardWriter:
             case "empty_cell":
                 return f"not is_empty({v})"
             case "mro":
-                return f"{v}.__mro__ is not {hold(detail[0])}"
+                return f"{v}.__mro__ is not {hold(detail[0].obj)}"
             case "code" | "defaults" | "kwdefaults":
-                return f"{v}.__{kind}__ is not {hold(detail[0])}"
+                return f"{v}.__{kind}__ is not {hold(detail[0].obj)}"
         raise AssertionError(kind)
 
     def _unequal(self, v: str, kind: type, value: Any) -> str:

@@ -15,7 +15,7 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     first, second = a.storage(), b.storage()
     if not (first.exposed or second.exposed):
         return False
-    low, high = sorted(((s.address, s.address + s.nbytes) for s in (first, second)))
+    low, high = sorted((s.address, s.address + s.nbytes) for s in (first, second))
     return high[0] < low[1]
 
 

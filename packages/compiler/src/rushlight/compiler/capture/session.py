@@ -7,7 +7,9 @@ a value through `concrete`, `type_of` or `truth` is what makes the captured prog
 from __future__ import annotations
 
 import enum
+import functools
 import math
+from collections import OrderedDict
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleType
 from typing import Any
 
@@ -174,7 +176,7 @@ class Session:
         """The view of a dict (or OrderedDict, defaultdict excluded), None for anything else."""
         if type(value) is DictV:
             return value
-        if type(value) is Obj and type(value.obj) in DICT_TYPES:
+        if type(value) is Obj and is_dict(type(value.obj)):
             return self._view(value, DictV)
         return None
 
@@ -253,7 +255,12 @@ def raise_(kind: type[BaseException], *arguments: Any) -> Any:
     """Raise an exception in the interpreted program."""
     raise Raised(kind(*arguments))
 
-
-from collections import OrderedDict  # noqa: E402
-
-DICT_TYPES = (dict, OrderedDict)
+@functools.cache
+def is_dict(cls: type) -> bool:
+    """Do instances behave as dicts do? Subclasses only of the framework, where they change nothing of the protocol."""
+    if cls in (dict, OrderedDict):
+        return True
+    if not issubclass(cls, dict) or not cls.__module__.startswith("rushlight."):
+        return False
+    fixed = set(dict.__dict__) - {"__new__", "__init__", "__doc__", "__class_getitem__"}
+    return all(getattr(cls, name) is getattr(dict, name) for name in fixed) and not hasattr(cls, "__missing__")

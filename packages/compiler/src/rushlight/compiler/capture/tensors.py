@@ -1,14 +1,14 @@
 """Tracer tensors, and the recorder that turns op calls on them into a graph.
 
 The graph is pure. In-place ops become pure ones that give the written tensor a new value; a view reads its base through
-the view op again once the base was written to. Inputs that were written to get their new value after the graph ran.
+the view op again once the base was written to. Inputs that were written get their new value after the graph ran.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from rushlight.compiler.capture import state
+from rushlight.compiler.capture import scatter, state
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import TensorV
@@ -18,6 +18,7 @@ from rushlight.core import eager
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import contiguous_format
 
 
 def _refuse(name: str) -> Any:
@@ -27,10 +28,20 @@ def _refuse(name: str) -> Any:
     return refuse
 
 
+class View(NamedTuple):
+    """How a view was made from its parent: one of the results of a view op."""
+
+    op: Op
+    numbers: tuple
+    params: tuple
+    index: int | None
+    nodes: dict[int, Any]  # what the op gave, by the number of writes before; shared by all its results
+
+
 class Tracer(Tensor):
     """Stands for a tensor during capture: it has metadata and a node in the graph, but no memory."""
 
-    __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_severed", "_origin")
+    __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_severed", "_origin", "_views")
 
     _array = property(_refuse("the memory"))
     _storage = property(_refuse("the memory"))
@@ -56,18 +67,18 @@ class Recorder:
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_source: dict[Source, Tracer] = {}
         self.reals: dict[int, Tensor] = {}
-        self.constants: list[tuple[Tracer, Tensor]] = []
-        self.grad_may_change = False
+        self.keep: list[Tracer] = []
 
     # making tracers
 
-    def _tracer(self, meta: Meta, node: Node | None = None, kind: type = Tensor) -> Tracer:
-        tracer = object.__new__(Tracer)
-        tracer._meta, tracer._node, tracer._kind = meta, node, kind
-        tracer._root, tracer._parent, tracer._step = tracer, None, None
-        tracer._seen = tracer._count = 0
-        tracer._severed, tracer._origin = False, None
-        return tracer
+    def tracer(self, meta: Meta, node: Node | None = None, kind: type = Tensor) -> Tracer:
+        """A tracer that is no view."""
+        made = object.__new__(Tracer)
+        made._meta, made._node, made._kind = meta, node, kind
+        made._root, made._parent, made._step = made, None, None
+        made._seen = made._count = made._views = 0
+        made._severed, made._origin = False, None
+        return made
 
     def input(self, real: Tensor, source: Source) -> Tracer:
         """The tracer of a tensor that existed before the call; becomes a graph input when it is used."""
@@ -75,7 +86,7 @@ class Recorder:
         if found is None:
             if type(real) is not Tensor and not type(real).__module__.startswith("rushlight.nn"):
                 raise Abort(f"a tensor of class {type(real).__name__}")
-            found = self.by_source[source] = self._tracer(real._meta, kind=type(real))
+            found = self.by_source[source] = self.tracer(real._meta, kind=type(real))
             found._origin = source
             self.reals[id(found)] = real
             source.check("tensor", type(real), real._meta)
@@ -83,11 +94,11 @@ class Recorder:
 
     def constant(self, real: Tensor) -> Tracer:
         """The tracer of a tensor that framework code made from plain data during the dry run."""
-        found = self._tracer(real._meta)
         if real._meta.requires_grad:
             raise Abort("a new leaf tensor that requires grad")
-        self.constants.append((found, real))
+        found = self.tracer(real._meta)
         self.reals[id(found)] = real
+        self.keep.append(found)
         return found
 
     def inputs_by_source(self) -> list[Tracer]:
@@ -114,10 +125,22 @@ class Recorder:
                 tracer._node = self.graph.input(tracer._meta)
                 self.inputs.append(tracer)
         elif tracer._node is None or tracer._seen != root._count:
-            op, params = tracer._step
-            tracer._node = self.graph.call(op, (self.current(tracer._parent),), params, tracer._meta)
-            tracer._seen = root._count
+            tracer._node, tracer._seen = self._view_node(tracer), root._count
         return tracer._node
+
+    def _view_node(self, tracer: Tracer) -> Node:
+        step = tracer._step
+        found = step.nodes.get(tracer._root._count)
+        if found is None:
+            parent = self.current(tracer._parent)
+            metas = self._view_metas(tracer._parent, step)
+            found = step.nodes[tracer._root._count] = self.graph.call(step.op, (parent, *step.numbers), step.params, metas)
+        return found if step.index is None else found[step.index]
+
+    def _view_metas(self, parent: Tracer, step: View) -> Any:
+        metas = step.op.infer_metas((parent, *step.numbers), step.params)
+        grad = state.records(step.op, (parent,))
+        return _with_grad(metas, grad) if isinstance(metas, Meta) else tuple([_with_grad(m, grad) for m in metas])
 
     # ops
 
@@ -126,20 +149,21 @@ class Recorder:
         operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
         if op.mutates:
             return self._mutate(op, operands, params)
-        if op.random:
+        if op.random and op.name != "empty":
             raise Abort(f"the random op {op.name}")
         metas = op.infer_metas(operands, params)
         if metas is None:
             raise Abort(f"the shape of {op.name} depends on data")
         if op.kind == "view":
-            return self._view(op, operands[0], params, metas)
+            return self._view(op, operands, params, metas)
         records = state.records(op, operands)
+        nodes = tuple([self.current(x) if isinstance(x, Tracer) else x for x in operands])
         if isinstance(metas, Meta):
             metas = _with_grad(metas, records)
-            return self._tracer(metas, self.graph.call(op, self._nodes(operands), params, metas))
+            return self.tracer(metas, self.graph.call(op, nodes, params, metas))
         metas = tuple([_with_grad(m, records) for m in metas])
-        nodes = self.graph.call(op, self._nodes(operands), params, metas)
-        return tuple([self._tracer(m, n) for m, n in zip(metas, nodes)])
+        results = self.graph.call(op, nodes, params, metas)
+        return tuple([self.tracer(m, n) for m, n in zip(metas, results)])
 
     def _operand(self, op: Op, index: int, x: Any) -> Any:
         x = eager.operand(op, index, x)
@@ -147,15 +171,23 @@ class Recorder:
             return self.constant(x)
         return x
 
-    def _nodes(self, operands: tuple) -> tuple:
-        return tuple([self.current(x) if isinstance(x, Tracer) else x for x in operands])
-
-    def _view(self, op: Op, base: Tracer, params: tuple, meta: Meta) -> Tracer:
-        result = self._tracer(_with_grad(meta, state.records(op, (base,))))
-        result._root, result._parent, result._step = base._root, base, (op, params)
-        if base._root._severed:
-            self.current(base)
-        return result
+    def _view(self, op: Op, operands: tuple, params: tuple, metas: Any) -> Any:
+        base, *numbers = operands
+        if any(isinstance(x, Tensor) for x in numbers):
+            raise Abort(f"the view {op.name} at a place that depends on data")
+        if base._root._severed and state.grad_enabled():
+            raise Abort("a parameter that was changed without gradients and is then used with them")
+        nodes: dict[int, Any] = {}
+        records = state.records(op, (base,))
+        many = not isinstance(metas, Meta)
+        results = []
+        for i, meta in enumerate(metas if many else (metas,)):
+            made = self.tracer(_with_grad(meta, records))
+            made._root, made._parent = base._root, base
+            made._step = View(op, tuple(numbers), params, i if many else None, nodes)
+            base._root._views += 1
+            results.append(made)
+        return tuple(results) if many else results[0]
 
     # in-place ops
 
@@ -165,52 +197,64 @@ class Recorder:
             raise Abort(f"the in-place op {op.name}")
         op.infer_metas(operands, params)  # raises what the call would raise
         if op.name == "copy_":
-            value = self._fitted(operands[1], target._meta)
-        elif op.functional is not None and op.kind == "inplace":
-            value = self._fitted(self.handle(op.functional, operands, params), target._meta)
+            value = operands[1]
+        elif op.functional is not None:
+            value = self.handle(op.functional, operands, params)
         else:
             raise Abort(f"the in-place op {op.name}")
-        self.write(target, value)
+        self._check_gradients(target, value)
+        self.assign(target, self.fitted(value, target._meta))
         return target
 
-    def _fitted(self, value: Any, like: Meta) -> Tracer:
-        """A value converted and broadcast to the metadata of the tensor that it is written to."""
+    def fitted(self, value: Any, like: Meta) -> Tracer:
+        """A value with a node of its own, converted and broadcast to what it is written to."""
         if not isinstance(value, Tracer):
             value = self.handle(prims.full, (value,), (like.shape, like.dtype, like.device))
         if value._meta.device is not like.device:
             raise Abort("copying to another device in place")
         if value._meta.shape != like.shape:
             value = self.handle(prims.expand, (value,), (like.shape,))
-        if not like.contiguous:
-            raise Abort("writing into a tensor that is not contiguous")
-        if value._meta.dtype is not like.dtype or not value._meta.contiguous or value._origin or value._parent is not None \
-                or value._node is None:
-            value = self.handle(prims.convert, (value,), (like.dtype, like.device, "contiguous"))
+        fresh = value._origin is None and value._parent is None and id(value) not in self.reals and not value._count
+        if value._meta.dtype is not like.dtype or value._meta.strides != like.strides or not fresh:
+            value = self.handle(prims.convert, (value,), (like.dtype, like.device, contiguous_format))
         return value
 
-    def write(self, target: Tracer, value: Tracer) -> None:
-        """Give a tensor a new value, through the views that lead to it."""
+    def _check_gradients(self, target: Tracer, value: Any) -> None:
+        """Leave to eager execution what autograd has to see or refuse."""
         root = target._root
-        grad = state.grad_enabled()
-        existing = id(root) in self.reals
-        if value._meta.requires_grad and existing or root._meta.requires_grad and (grad or not existing or target is not root):
-            raise Abort("an in-place change of a tensor that takes part in gradients")
-        self._assign(target, value)
-
-    def _assign(self, target: Tracer, value: Tracer) -> None:
-        if target._parent is not None:
-            op, params = target._step
-            base = target._parent
-            back = _INVERSE.get(op.name)
-            if back is None:
-                raise Abort(f"writing through the view {op.name}")
-            target._node, new = self.current(value), back(self, base, value, params)
-            self._assign(base, new)
-            target._seen = target._root._count
+        brings = isinstance(value, Tracer) and value._meta.requires_grad
+        if not brings and not root._meta.requires_grad and not target._meta.requires_grad:
             return
+        if root._origin is not None:
+            if brings or state.grad_enabled() or target is not root:
+                raise Abort("an in-place change of an existing tensor that takes part in gradients")
+        elif not state.grad_enabled():
+            raise Abort("an in-place change without gradients of a tensor that has some")
+        chain = 0
+        at = target
+        while at._parent is not None:
+            if at._step.op.name == "detach":
+                raise Abort("an in-place change through detach")
+            chain, at = chain + 1, at._parent
+        if not root._meta.requires_grad and root._views > chain:
+            raise Abort("an in-place change that brings gradients to a tensor with views")
+
+    def assign(self, target: Tracer, value: Tracer) -> None:
+        """Give a tensor a new value, through the views that lead to it."""
+        if target._parent is not None:
+            base, step = target._parent, target._step
+            whole = scatter.whole(self, base, value, step)
+            if value._meta.requires_grad:
+                target._meta = target._meta.with_grad(True)
+            self.assign(base, self.fitted(whole, base._meta))
+            return
+        if target._meta.strides != value._meta.strides and target._origin is None:
+            raise Abort("an in-place change of a tensor with another layout")
         target._node = self.current(value)
         target._count += 1
         if target._origin is not None:
+            if target._meta.strides != value._meta.strides:
+                raise Abort("an in-place change of an input that is not contiguous")
             target._severed = target._meta.requires_grad
         else:
             target._meta = target._meta.with_grad(value._meta.requires_grad)
@@ -219,14 +263,3 @@ class Recorder:
 def _with_grad(meta: Meta, records: bool) -> Meta:
     return meta.with_grad(True) if records and meta.dtype.is_inexact else meta
 
-
-def _unpermute(recorder: Recorder, base: Tracer, value: Tracer, params: tuple) -> Tracer:
-    order = params[0]
-    return recorder._fitted(recorder.handle(prims.permute, (value,), (tuple(sorted(range(len(order)), key=order.__getitem__)),)),
-                            base._meta)
-
-
-_INVERSE = {
-    "detach": lambda recorder, base, value, params: value,
-    "permute": _unpermute,
-}

@@ -86,9 +86,8 @@ class DictV(Value):
         self.entries: dict[Any, Value | None] = {} if entries is None else entries
         self.complete = base is None
         self.log: list[tuple] = []
-        if base is not None and len(base) < 4096 and not all(type(k) in PLAIN_KEYS for k in base):
-            if any(type(k).__hash__ is not object.__hash__ and not _plain_tuple(k) for k in base):
-                raise Abort("a dict with keys of a class that defines its own hash")
+        if base is not None and len(base) < 4096 and not all(map(_harmless, base)):
+            raise Abort("a dict with keys of a class that defines its own hash")
 
     def get(self, key: Any) -> Value | None:
         """The value of a key, None when absent; depends on this key only."""
@@ -155,8 +154,10 @@ class DictV(Value):
         return bool(self.log)
 
 
-def _plain_tuple(key: Any) -> bool:
-    return type(key) is tuple and all(type(k) in PLAIN_KEYS or _plain_tuple(k) for k in key)
+def _harmless(key: Any) -> bool:
+    """Does looking up a key beside this one run no user code?"""
+    kind = type(key)
+    return kind in PLAIN_KEYS or kind.__hash__ is object.__hash__ or kind is tuple and all(map(_harmless, key))
 
 
 class DictView(Value):

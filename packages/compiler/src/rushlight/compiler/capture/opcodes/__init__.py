@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-import rushlight.compiler.capture.opcodes.common  # noqa: F401  fills the table
+from rushlight.compiler.capture.opcodes import data, flow, names  # noqa: F401  filling the table
 
 SUPPORTED = {(3, 11): "py311", (3, 12): "py312", (3, 13): "py313"}
 VERSION = sys.version_info[:2]

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from rushlight.compiler.capture.frame import Frame
-from rushlight.compiler.capture.opcodes.common import (
-    CONVERSIONS,
-    call,
-    compare,
-    container,
-    formatted,
-    iterate,
-    keyword_arguments,
-    new_function,
-    op,
-    push_method,
-    read_global,
-)
-from rushlight.compiler.capture.semantics import attr
+from rushlight.compiler.capture.opcodes.data import CONVERSIONS, formatted
+from rushlight.compiler.capture.opcodes.flow import keyword_arguments, new_function, push_method
+from rushlight.compiler.capture.opcodes.names import read_global
+from rushlight.compiler.capture.opcodes.table import op
+from rushlight.compiler.capture.semantics import attr, call, compare, container, iterate
 from rushlight.compiler.capture.value import NONE, NULL, GeneratorV, TupleV
 
 

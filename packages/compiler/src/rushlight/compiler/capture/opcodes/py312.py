@@ -5,16 +5,10 @@ from __future__ import annotations
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.opcodes import py311  # noqa: F401  most are as in 3.11
-from rushlight.compiler.capture.opcodes.common import (
-    compare,
-    constant,
-    container,
-    iterate,
-    op,
-    push_method,
-)
-from rushlight.compiler.capture.semantics import attr
-from rushlight.compiler.capture.value import NONE, NULL, GeneratorV, MethodV, Obj, SuperV, TupleV
+from rushlight.compiler.capture.opcodes.flow import push_method
+from rushlight.compiler.capture.opcodes.table import op
+from rushlight.compiler.capture.semantics import attr, compare, container, iterate
+from rushlight.compiler.capture.value import NONE, NULL, GeneratorV, MethodV, Obj, SuperV, TupleV, constant
 
 
 @op("LOAD_ATTR")

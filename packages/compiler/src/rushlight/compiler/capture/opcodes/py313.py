@@ -5,21 +5,11 @@ from __future__ import annotations
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.opcodes import py312  # noqa: F401  most are as in 3.12
-from rushlight.compiler.capture.opcodes.common import (
-    CONVERSIONS,
-    call,
-    call_values,
-    compare,
-    container,
-    formatted,
-    iterate,
-    keyword_arguments,
-    new_function,
-    op,
-    read_global,
-    read_local,
-)
-from rushlight.compiler.capture.semantics import attr
+from rushlight.compiler.capture.opcodes.data import CONVERSIONS, formatted
+from rushlight.compiler.capture.opcodes.flow import call_values, keyword_arguments, new_function
+from rushlight.compiler.capture.opcodes.names import read_global, read_local
+from rushlight.compiler.capture.opcodes.table import op
+from rushlight.compiler.capture.semantics import attr, call, compare, container, iterate
 from rushlight.compiler.capture.value import NULL, MethodV, Obj, SuperV, Value
 
 

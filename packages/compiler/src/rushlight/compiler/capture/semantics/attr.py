@@ -20,7 +20,7 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
-from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.source import Identity, Source
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
     CellV,
@@ -106,7 +106,7 @@ def lookup(session: Session, cls: type, name: str, after: type | None = None) ->
     """Find a name along the MRO (behind `after`, for super) and guard the way there; MISSING when absent."""
     mro = cls.__mro__
     if not cls.__flags__ & IMMUTABLE_TYPE:
-        session.tree.constant(cls).check("mro", mro)
+        session.tree.constant(cls).check("mro", Identity(mro))
     for owner in mro[mro.index(after) + 1:] if after else mro:
         if owner.__flags__ & IMMUTABLE_TYPE:
             if name in owner.__dict__:
@@ -190,7 +190,7 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
     if not allow.known_metaclass(type(cls)):
         raise Abort(f"an instance of a class with metaclass {type(cls).__name__}")
     getter, _ = lookup(session, cls, "__getattribute__")
-    if getter is not object.__getattribute__:
+    if getter is not object.__getattribute__ and not (issubclass(cls, tuple) and getter is tuple.__getattribute__):
         raise Abort(f"{cls.__name__} defines __getattribute__")
     if name == "__class__":
         return constant(cls)
@@ -211,6 +211,11 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
                 raise
         if isinstance(found, MemberDescriptorType):
             return _slot(session, value, cls, name)
+        if issubclass(cls, tuple) and name in getattr(cls, "_fields", ()):
+            node.check_identity()
+            value.source.check("len", len(value.obj))
+            index = cls._fields.index(name)
+            return value.source.read("item", index, value.obj[index])
         if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
             return _user_descriptor(session, value, cls, found, node)
     attributes = session.attributes(value)

@@ -116,6 +116,8 @@ def _unbound(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
                 return constant((equal if name == "__eq__" else not equal) or NotImplemented)
         raise Abort(f"object.{name}")
     kind = session.type_of(self_)
+    if issubclass(owner, dict) and session.as_dict(self_) is not None:
+        return methods.call(session, self_, name, args[1:], kwargs)
     if kind is not owner or isinstance(self_, (TensorV, InstanceV)):
         raise Abort(f"{owner.__name__}.{name} of a {kind.__name__}")
     return methods.call(session, self_, name, args[1:], kwargs)

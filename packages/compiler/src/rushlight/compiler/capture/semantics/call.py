@@ -19,6 +19,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.semantics import attr, builtins, classes, context, methods, tensor
 from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
     FunctionV,
@@ -113,9 +114,9 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     if allow.is_opaque(fn):
         raise Abort(f"{fn.__module__}.{fn.__qualname__}")
     own = session.tree.constant(fn)
-    own.check("code", fn.__code__)
-    own.check("defaults", fn.__defaults__)
-    own.check("kwdefaults", fn.__kwdefaults__)
+    own.check("code", Identity(fn.__code__))
+    own.check("defaults", Identity(fn.__defaults__))
+    own.check("kwdefaults", Identity(fn.__kwdefaults__))
     defaults = [session.lift(d, session.tree.constant(fn.__defaults__).child("item", i, d))
                 for i, d in enumerate(fn.__defaults__ or ())]
     kwdefaults: Kwargs = {}

@@ -86,7 +86,9 @@ def _named_tuple(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Val
 
 
 def _exception(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
-    if cls.__init__ is not cls.__base__.__init__ or isinstance(cls.__dict__.get("__new__"), FunctionType) or kwargs:
+    if not cls.__flags__ & attr.IMMUTABLE_TYPE and (
+            isinstance(attr.lookup(session, cls, "__init__")[0], FunctionType)
+            or isinstance(attr.lookup(session, cls, "__new__")[0], FunctionType)) or kwargs:
         raise Abort(f"an exception class with a constructor of its own: {cls.__name__}")
     return constant(cls(*[session.concrete(a) for a in args]))
 

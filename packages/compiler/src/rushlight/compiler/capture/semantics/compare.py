@@ -11,7 +11,18 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, container, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
 from rushlight.compiler.capture.source import Identity
-from rushlight.compiler.capture.value import FALSE, TRUE, InstanceV, MethodV, Obj, SetV, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.value import (
+    FALSE,
+    TRUE,
+    InstanceV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
 from rushlight.compiler.capture.view import DictV, ListV
 
 RICH = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
@@ -136,21 +147,28 @@ def _sequence(session: Session, value: Value) -> tuple[type, list[Value]] | None
     return None
 
 
+def same_or_equal(session: Session, a: Value, b: Value) -> bool:
+    """`a is b or a == b`, which is how containers compare their items."""
+    if session.is_concrete(a) and session.is_concrete(b):
+        x, y = session.concrete(a), session.concrete(b)
+        if x != x or y != y:
+            raise Abort("comparison of a NaN")
+        return x == y
+    return same(session, a, b) or container.truth(session, rich(session, "==", a, b))
+
+
 def _equal(session: Session, a: Value, b: Value) -> bool:
     left, right = _sequence(session, a), _sequence(session, b)
     if left is not None and right is not None:
         if left[0] is not right[0] or len(left[1]) != len(right[1]):
             return False
-        return all(same(session, x, y) or container.truth(session, rich(session, "==", x, y))
-                   for x, y in zip(left[1], right[1]))
+        return all(same_or_equal(session, x, y) for x, y in zip(left[1], right[1]))
     first, second = session.as_dict(a), session.as_dict(b)
     if first is not None and second is not None:
         x, y = first.load(), second.load()
         if first.kind is not dict or second.kind is not dict:
             raise Abort("equality of ordered dicts")
-        return len(x) == len(y) and all(
-            key in y and (same(session, x[key], y[key]) or container.truth(session, rich(session, "==", x[key], y[key])))
-            for key in list(x))
+        return len(x) == len(y) and all(key in y and same_or_equal(session, x[key], y[key]) for key in list(x))
     if isinstance(a, SetV) and isinstance(b, SetV):
         return a.keys == b.keys
     if left is not None or right is not None or first is not None or second is not None:

@@ -168,7 +168,7 @@ def contains(session: Session, container: Value, item: Value) -> bool:
     if isinstance(container, TensorV):
         raise Abort("membership in a tensor")
     for candidate in iterate.steps(session, container):
-        if compare.same(session, candidate, item) or truth(session, compare.rich(session, "==", candidate, item)):
+        if compare.same_or_equal(session, candidate, item):
             return True
     return False
 

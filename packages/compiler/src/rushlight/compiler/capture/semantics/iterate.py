@@ -9,7 +9,18 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import attr, call, tensor
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import GeneratorV, InstanceV, IterV, MethodV, Obj, SetV, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.value import (
+    GeneratorV,
+    InstanceV,
+    IterV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
 from rushlight.compiler.capture.view import DictV, DictView, ListV
 
 

@@ -119,7 +119,7 @@ def _list_method(session: Session, owner: ListV, name: str, args: Args, kwargs: 
 def _search(session: Session, items: list[Value], name: str, value: Value, owner: ListV | None) -> Value:
     hits = 0
     for i, item in enumerate(items):
-        if compare.same(session, item, value) or container.truth(session, compare.rich(session, "==", item, value)):
+        if compare.same_or_equal(session, item, value):
             if name == "index":
                 return constant(i)
             if name == "remove":

@@ -11,7 +11,18 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
 from rushlight.compiler.capture.tensors import Tracer
-from rushlight.compiler.capture.value import GeneratorV, InstanceV, IterV, MethodV, Obj, SetV, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.value import (
+    GeneratorV,
+    InstanceV,
+    IterV,
+    MethodV,
+    Obj,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+    constant,
+)
 from rushlight.compiler.capture.view import DictV, ListV
 from rushlight.core.tensor import Tensor
 
@@ -32,7 +43,9 @@ def attribute(session: Session, value: TensorV, name: str) -> Value:
         raise Abort(f"{name} of a tensor")
     if value.source is not None and name in getattr(session.recorder.real(tracer), "__dict__", ()):
         raise Abort(f"the attribute {name} that was set on a tensor")
-    found = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), attr.MISSING)
+    found, node = attr.lookup(session, kind, name)
+    if node is not None:
+        node.check_identity()
     if isinstance(found, property):
         if not allow.is_leaf(found.fget):
             raise Abort(f"Tensor.{name}")
@@ -62,8 +75,6 @@ def _owned(name: str) -> bool:
 def _grad(session: Session, value: TensorV) -> Value:
     if value.source is None:
         raise Abort("the gradient of an intermediate")
-    if session.recorder.grad_may_change:
-        raise Abort("a gradient after backward")
     found = session.recorder.real(value.tracer).grad
     return value.source.read("attr", "grad", found)
 

@@ -1,0 +1,223 @@
+"""Instructions that compute: operators, items, attributes, building of containers and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.frame import Frame
+from rushlight.compiler.capture.opcodes.table import op
+from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
+from rushlight.compiler.capture.session import raise_
+from rushlight.compiler.capture.value import SetV, TupleV, Value, constant
+from rushlight.compiler.capture.view import DictV, ListV
+
+
+@op("UNARY_NEGATIVE")
+def unary_negative(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.unary(frame.session, "-", frame.stack.pop()))
+
+
+@op("UNARY_INVERT")
+def unary_invert(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.unary(frame.session, "~", frame.stack.pop()))
+
+
+@op("UNARY_POSITIVE")
+def unary_positive(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.unary(frame.session, "+", frame.stack.pop()))
+
+
+@op("UNARY_NOT")
+def unary_not(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.boolean(not container.truth(frame.session, frame.stack.pop())))
+
+
+_BINARY = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
+
+
+@op("BINARY_OP")
+def binary_op(frame: Frame, arg: int) -> None:
+    right, left = frame.stack.pop(), frame.stack.pop()
+    inplace = arg >= len(_BINARY)
+    frame.stack.append(compare.binary(frame.session, _BINARY[arg % len(_BINARY)], left, right, inplace))
+
+
+@op("IS_OP")
+def is_op(frame: Frame, arg: int) -> None:
+    right, left = frame.stack.pop(), frame.stack.pop()
+    frame.stack.append(compare.boolean(compare.same(frame.session, left, right) is not bool(arg)))
+
+
+@op("CONTAINS_OP")
+def contains_op(frame: Frame, arg: int) -> None:
+    right, left = frame.stack.pop(), frame.stack.pop()
+    frame.stack.append(compare.boolean(container.contains(frame.session, right, left) is not bool(arg)))
+
+
+@op("BINARY_SUBSCR")
+def binary_subscr(frame: Frame, arg: int) -> None:
+    index, value = frame.stack.pop(), frame.stack.pop()
+    frame.stack.append(container.get_item(frame.session, value, index))
+
+
+@op("STORE_SUBSCR")
+def store_subscr(frame: Frame, arg: int) -> None:
+    index, target, value = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
+    container.set_item(frame.session, target, index, value)
+
+
+@op("DELETE_SUBSCR")
+def delete_subscr(frame: Frame, arg: int) -> None:
+    index, target = frame.stack.pop(), frame.stack.pop()
+    container.delete_item(frame.session, target, index)
+
+
+@op("BUILD_SLICE")
+def build_slice(frame: Frame, arg: int) -> None:
+    frame.stack.append(constant(slice(*[frame.session.concrete(x) for x in frame.pop_many(arg)])))
+
+
+# attributes
+
+
+@op("STORE_ATTR")
+def store_attr(frame: Frame, arg: int) -> None:
+    target, value = frame.stack.pop(), frame.stack.pop()
+    attr.store(frame.session, target, frame.code.co_names[arg], value)
+
+
+@op("DELETE_ATTR")
+def delete_attr(frame: Frame, arg: int) -> None:
+    attr.delete(frame.session, frame.stack.pop(), frame.code.co_names[arg])
+
+
+# building
+
+
+@op("BUILD_TUPLE")
+def build_tuple(frame: Frame, arg: int) -> None:
+    frame.stack.append(TupleV(frame.pop_many(arg)))
+
+
+@op("BUILD_LIST")
+def build_list(frame: Frame, arg: int) -> None:
+    frame.stack.append(ListV(frame.pop_many(arg)))
+
+
+@op("BUILD_SET")
+def build_set(frame: Frame, arg: int) -> None:
+    frame.stack.append(SetV({container.key_of(frame.session, x) for x in frame.pop_many(arg)}))
+
+
+@op("BUILD_MAP")
+def build_map(frame: Frame, arg: int) -> None:
+    items = frame.pop_many(2 * arg)
+    frame.stack.append(DictV({container.key_of(frame.session, k): v for k, v in zip(items[::2], items[1::2])}))
+
+
+@op("BUILD_CONST_KEY_MAP")
+def build_const_key_map(frame: Frame, arg: int) -> None:
+    keys = frame.stack.pop().obj
+    frame.stack.append(DictV(dict(zip(keys, frame.pop_many(arg)))))
+
+
+@op("BUILD_STRING")
+def build_string(frame: Frame, arg: int) -> None:
+    frame.stack.append(constant("".join([frame.session.concrete(x) for x in frame.pop_many(arg)])))
+
+
+@op("LIST_APPEND")
+def list_append(frame: Frame, arg: int) -> None:
+    value = frame.stack.pop()
+    frame.stack[-arg].items.append(value)
+
+
+@op("SET_ADD")
+def set_add(frame: Frame, arg: int) -> None:
+    key = container.key_of(frame.session, frame.stack.pop())
+    frame.stack[-arg].keys.add(key)
+
+
+@op("MAP_ADD")
+def map_add(frame: Frame, arg: int) -> None:
+    value, key = frame.stack.pop(), container.key_of(frame.session, frame.stack.pop())
+    frame.stack[-arg].set(key, value)
+
+
+@op("LIST_EXTEND")
+def list_extend(frame: Frame, arg: int) -> None:
+    values = iterate.unpack(frame.session, frame.stack.pop())
+    frame.stack[-arg].items.extend(values)
+
+
+@op("SET_UPDATE")
+def set_update(frame: Frame, arg: int) -> None:
+    keys = methods.keys_of(frame.session, frame.stack.pop())
+    frame.stack[-arg].keys.update(keys)
+
+
+@op("DICT_UPDATE")
+def dict_update(frame: Frame, arg: int) -> None:
+    source = frame.stack.pop()
+    if frame.session.as_dict(source) is None:
+        raise Abort("unpacking a mapping that is no dict")
+    methods.update(frame.session, frame.stack[-arg], [source], {})
+
+
+@op("DICT_MERGE")
+def dict_merge(frame: Frame, arg: int) -> None:
+    source = frame.session.as_dict(frame.stack.pop())
+    if source is None:
+        raise Abort("unpacking a mapping that is no dict")
+    target = frame.stack[-arg]
+    for key, value in source.load().items():
+        if target.get(key) is not None:
+            raise_(TypeError, f"got multiple values for keyword argument '{key}'")
+        target.set(key, value)
+
+
+@op("UNPACK_SEQUENCE")
+def unpack_sequence(frame: Frame, arg: int) -> None:
+    frame.stack.extend(reversed(iterate.unpack_exactly(frame.session, frame.stack.pop(), arg)))
+
+
+@op("UNPACK_EX")
+def unpack_ex(frame: Frame, arg: int) -> None:
+    before, after = arg & 0xFF, arg >> 8
+    items = iterate.unpack(frame.session, frame.stack.pop())
+    if len(items) < before + after:
+        raise_(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+    cut = len(items) - after
+    parts = [*items[:before], ListV(items[before:cut]), *items[cut:]]
+    frame.stack.extend(reversed(parts))
+
+
+# texts
+
+
+def text_of(frame: Frame, value: Value, conversion: Callable | None) -> str:
+    """A value as an f-string shows it; only of plain values."""
+    obj = frame.session.concrete(value)
+    if not plain_text(obj):
+        raise Abort("the text of an object")
+    return conversion(obj) if conversion else obj
+
+
+def plain_text(obj: Any) -> bool:
+    """Does the text of an object say nothing but its value?"""
+    return not isinstance(obj, (FunctionType, type, ModuleType)) and (
+        not isinstance(obj, (tuple, frozenset)) or all(map(plain_text, obj)))
+
+
+def formatted(frame: Frame, value: Value, conversion: Callable | None, spec: str) -> None:
+    """Push `format(conversion(value), spec)`."""
+    try:
+        frame.stack.append(constant(format(text_of(frame, value, conversion), spec)))
+    except Exception as error:
+        raise Raised(error) from None
+
+
+CONVERSIONS = (None, str, repr, ascii)

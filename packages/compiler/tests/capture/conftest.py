@@ -1,0 +1,74 @@
+"""What the trap tests share: run a scenario eagerly and compiled, and compare all that can be observed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rushlight
+from rushlight.compiler.capture.capture import capture
+
+
+def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
+    """A comparable picture of a value: numbers by type and bits, tensors by everything visible, sharing by position."""
+    seen = {} if seen is None else seen
+    if isinstance(value, rushlight.Tensor):
+        return ("tensor", type(value).__name__, value.dtype.name, tuple(value.shape), tuple(value.stride()), value.requires_grad,
+                repr(value.detach().tolist()), repr(value.grad.tolist()) if value.is_leaf and value.grad is not None else None,
+                seen.setdefault(id(value), len(seen)))
+    if isinstance(value, (list, tuple)):
+        mark = seen.setdefault(id(value), len(seen)) if isinstance(value, list) else None
+        return (type(value).__name__, mark, [observed(x, seen) for x in value])
+    if isinstance(value, dict):
+        return (type(value).__name__, [(repr(k), observed(v, seen)) for k, v in value.items()])
+    if isinstance(value, set):
+        return ("set", sorted(map(repr, value)))
+    if hasattr(value, "__dict__") and not callable(value) and not isinstance(value, BaseException):
+        if id(value) in seen:
+            return ("again", seen[id(value)])
+        seen[id(value)] = len(seen)
+        return (type(value).__name__, observed(vars(value), seen))
+    return (type(value).__name__, repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
+
+
+class Check:
+    """Calls scenarios with an eager and a compiling `compile` and compares what they return."""
+
+    def __init__(self) -> None:
+        self.states: list[Any] = []
+
+    def compile(self, fn: Any = None, **options: Any) -> Any:
+        """`rushlight.compile` with the interpreting backend, remembered for the checks afterwards."""
+        made = rushlight.compile(fn, backend="eager", **options)
+        call = made if hasattr(made, "_rushlight_state") else made._compiled_call
+        self.states.append(call._rushlight_state)
+        return made
+
+    def __call__(self, scenario: Any, captured: bool | None = True, variants: int | None = None) -> None:
+        expected = scenario(lambda fn=None, **options: fn)
+        actual = scenario(self.compile)
+        assert observed(actual) == observed(expected)
+        aborts = [text for state in self.states for text in state.aborts]
+        if captured:
+            assert not aborts and all(state.entries for state in self.states), aborts
+        elif captured is False:
+            assert aborts, "expected the capture to give up"
+        if variants is not None:
+            assert sum(state.captures for state in self.states) == variants, [s.recompiles for s in self.states]
+
+
+@pytest.fixture
+def check() -> Check:
+    """Compares eager and compiled runs of a scenario."""
+    return Check()
+
+
+@pytest.fixture
+def graph_of() -> Any:
+    """The graph of a call, captured but not run."""
+
+    def capture_it(fn: Any, *args: Any, **kwargs: Any) -> Any:
+        return capture(fn, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a, k: None).graph
+
+    return capture_it
