@@ -62,13 +62,13 @@ def bitwise_not(input):
     return ~input
 
 
-@elementwise(numpy=np.left_shift, operator="lshift", supports="integer")
+@elementwise(numpy=np.left_shift, tensors=(), operator="lshift", supports="integer")
 def bitwise_left_shift(input, other):
     """Bits moved up by `other` places: `input << other`; 0 when all bits have left."""
     return s.left_shift(input, other)
 
 
-@elementwise(numpy=np.right_shift, operator="rshift", supports="integer")
+@elementwise(numpy=np.right_shift, tensors=(), operator="rshift", supports="integer")
 def bitwise_right_shift(input, other):
     """Bits moved down by `other` places, the sign kept: `input >> other`."""
     return s.right_shift(input, other)

@@ -31,14 +31,15 @@ def check_not_empty(name: str, input: Meta, dim: tuple[int, ...]) -> None:
                              f"{shape_text(input.shape)}")
 
 
-def _check_real(name: str, input: Meta) -> None:
+def check_order(name: str, input: Meta) -> None:
+    """Refuse complex numbers, which have no order."""
     if input.dtype.is_complex:
         raise RuntimeError(f"{name}: not defined for {input.dtype.name}, which has no order; take abs() or real first")
 
 
 def _infer_extreme(name: str) -> Callable:
     def infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
-        _check_real(name, input)
+        check_order(name, input)
         check_not_empty(name, input, dim)
         return meta(input.dtype, reduced_shape(input.shape, dim, keepdim), None, input.device)
 
@@ -89,7 +90,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 def _infer_position(name: str) -> Callable:
     def infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
-        _check_real(name, input)
+        check_order(name, input)
         check_not_empty(name, input, dim)
         return meta(dtypes.int64, reduced_shape(input.shape, dim, keepdim), None, input.device)
 

@@ -18,7 +18,8 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.selection import where_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
-_WIDE = {dtypes.float32: np.float64, dtypes.complex64: np.complex128, dtypes.float16: np.float32, dtypes.bfloat16: np.float32}
+_WIDE = {dtypes.float32: np.float64, dtypes.complex64: np.complex128,
+         dtypes.float16: np.float32, dtypes.bfloat16: np.float32}
 
 Dims = int | tuple[int, ...] | list[int] | None
 
@@ -103,7 +104,8 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dty
     return sum(input, dim, keepdim, dtype=dtype)
 
 
-def _count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+def count_along(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+    """How many elements a reduction over `dim` folds into one."""
     n = 1
     for d in dim:
         n *= shape[d]
@@ -111,14 +113,14 @@ def _count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
 
 
 def _mean(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) -> np.ndarray:
-    return np.true_divide(added(array, dim, keepdim, dtype), _count(array.shape, dim))
+    return np.true_divide(added(array, dim, keepdim, dtype), count_along(array.shape, dim))
 
 
 mean_op = reduction("mean", infer_typed, numpy=_mean, doc="Mean over dimensions.",
                     samples=lambda: reduced_samples(dtypes.float32),
                     reference=lambda x, dim, keepdim, dtype: np.mean(x, axis=dim, keepdims=keepdim),
                     decomposition=lambda x, dim, keepdim, dtype: sum_op(x, dim=dim, keepdim=keepdim, dtype=dtype)
-                    / _count(x.shape, dim))
+                    / count_along(x.shape, dim))
 
 
 @function()

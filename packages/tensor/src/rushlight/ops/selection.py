@@ -12,6 +12,7 @@ from rushlight.core.declare import elementwise
 from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
+from rushlight.ops.create import full
 
 
 @elementwise(numpy=np.where, tensors=("condition",), name="where", promote="where", method=False, public=False)
@@ -38,7 +39,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
         raise RuntimeError(f"where: expected condition to be a boolean tensor, got {condition.dtype.name}; compare it: condition != 0")
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         number = type(input) if type(input) is type(other) else type(input + other)
-        input = condition.new_full((), input, dtype=dtypes.number_dtype(number))
+        input = full((), input, dtype=dtypes.number_dtype(number), device=condition.device)
     return where_op(condition, input, other)
 
 

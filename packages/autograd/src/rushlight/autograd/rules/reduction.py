@@ -4,6 +4,7 @@ from rushlight.autograd.rules.registry import conj, nondifferentiable, vjp
 from rushlight.ops import prims
 from rushlight.ops.exponential import exp
 from rushlight.ops.reduction import reduced_shape, sum
+from rushlight.ops.scan import cumprod_op, delay
 from rushlight.ops.selection import where_op
 from rushlight.ops.view import expand
 
@@ -40,9 +41,25 @@ def _logsumexp(g, input, ans, dim, keepdim):
     return kept(g, shape, dim, keepdim) * conj(exp(input - total))
 
 
+def _prod(g, input, dim, keepdim):
+    """The product of all other elements: of those before times those after, which holds for zeros too."""
+    if not input._meta.ndim:
+        return g
+    shape = input._meta.shape
+    if len(dim) > 1:
+        return _prod(g.reshape(()), input.reshape(-1), (0,), False).reshape(shape)
+    along, values = dim[0], conj(input)
+    before = delay(cumprod_op(values, dim=along, dtype=g._meta.dtype, reverse=False), 1, dim=along, reverse=False)
+    after = delay(cumprod_op(values, dim=along, dtype=g._meta.dtype, reverse=True), 1, dim=along, reverse=True)
+    return kept(g, shape, dim, keepdim) * (before * after)
+
+
 vjp(prims.sum, input=spread)
 vjp(prims.mean, input=_mean)
+vjp(prims.prod, input=_prod)
 vjp(prims.amax, input=_extreme)
 vjp(prims.amin, input=_extreme)
+vjp(prims.median, input=_extreme)
+vjp(prims.nanmedian, input=_extreme)
 vjp(prims.logsumexp, input=_logsumexp)
 nondifferentiable(prims.any, prims.all, prims.argmax, prims.argmin)

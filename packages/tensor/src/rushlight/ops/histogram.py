@@ -1,0 +1,238 @@
+"""Counting and placing values: bincount, histc, histogram, searchsorted, bucketize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import structured
+from rushlight.core.errors import shape_text
+from rushlight.core.front import function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.ops.arithmetic import Number
+from rushlight.ops.create import tensor
+from rushlight.return_types import named
+
+_VALUES = np.array([0.5, 1.5, 1.0, 3.0], np.float32)
+
+
+def _infer_bincount(input: Meta, weights: Meta | None, *, minlength: int) -> None:
+    if input.ndim != 1 or input.dtype.category != 1:
+        raise RuntimeError(f"bincount: only supports 1-d non-negative integral inputs, got {input.dtype.name} of shape "
+                           f"{shape_text(input.shape)}")
+    if minlength < 0:
+        raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input, got {shape_text(weights.shape)} and "
+                           f"{shape_text(input.shape)}")
+    return None
+
+
+bincount_op = structured("bincount", _infer_bincount, doc="How often each number from 0 on occurs.",
+                         samples=lambda: [Sample((np.array([0, 2, 2]), None), (4,))],
+                         reference=lambda x, weights, minlength: np.bincount(x, weights, minlength))
+
+
+@kernel(bincount_op, "cpu")
+def _bincount(x: np.ndarray, weights: np.ndarray | None, minlength: int) -> np.ndarray:
+    if x.size and x.min() < 0:
+        raise RuntimeError("bincount: only supports 1-d non-negative integral inputs, got a negative number")
+    counts = np.bincount(x.astype(np.int64), weights, minlength)
+    if weights is not None:
+        return counts.astype(np.float32 if weights.dtype == np.float32 else np.float64)
+    return counts.astype(np.int64)
+
+
+@function(out=False)
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number 0, 1, 2, ... occurs, or the sum of its weights; at least `minlength` entries.
+
+    Raises RuntimeError for negative or non-integer numbers.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.bincount(rushlight.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
+    """
+    return bincount_op.apply((input, weights), (int(minlength),))
+
+
+def _infer_histc(input: Meta, min: Meta, max: Meta, *, bins: int) -> Meta:
+    if bins <= 0:
+        raise RuntimeError(f"histc: bins must be > 0, got {bins}")
+    if input.dtype.is_complex or input.dtype is dtypes.bool:
+        raise RuntimeError(f"histc: not implemented for {input.dtype.name}")
+    return meta(input.dtype, (bins,), None, input.device)
+
+
+histc_op = structured("histc", _infer_histc, doc="Counts in bins of equal width between min and max.",
+                      samples=lambda: [Sample((_VALUES, 0.0, 4.0), (4,))],
+                      reference=lambda x, low, high, bins: np.histogram(x, bins, (low, high))[0])
+
+
+@kernel(histc_op, "cpu")
+def _histc(x: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
+    values = x.reshape(-1).astype(np.float64)
+    if low == high and values.size:
+        low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
+    values = values[(values >= low) & (values <= high)]
+    places = ((values - low) * (bins / (high - low))).astype(np.int64)
+    return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
+
+
+@function()
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+    """Counts of the elements in `bins` bins of equal width between `min` and `max`; of the data when both are equal.
+
+    Elements outside do not count. Raises RuntimeError for `max < min` or a range that is not finite.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.histc(rushlight.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+        tensor([0., 2., 1., 0.])
+    """
+    if max < min:
+        raise RuntimeError(f"histc: max must be larger than min, got {max} and {min}")
+    return histc_op.apply((input, float(min), float(max)), (int(bins),))
+
+
+def _infer_histogram(input: Meta, edges: Meta, weight: Meta | None, *, density: bool) -> Meta:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"histogram: not implemented for {input.dtype.name}")
+    if edges.dtype is not input.dtype or weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError("histogram: input, bins and weight must have the same dtype")
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(f"histogram: weight must have the shape of input, got {shape_text(weight.shape)} and {shape_text(input.shape)}")
+    if edges.ndim != 1 or edges.numel < 2:
+        raise RuntimeError(f"histogram: bins tensor should have one dimension and at least 2 elements, got {shape_text(edges.shape)}")
+    return meta(input.dtype, (edges.numel - 1,), None, input.device)
+
+
+histogram_op = structured("histogram", _infer_histogram, doc="Counts, weights or densities between increasing edges.",
+                          samples=lambda: [Sample((_VALUES, np.array([0, 1, 4], np.float32), None), (False,))],
+                          reference=lambda x, edges, weight, density: np.histogram(x, edges, weights=weight, density=density)[0])
+
+
+@kernel(histogram_op, "cpu")
+def _histogram(x: np.ndarray, edges: np.ndarray, weight: np.ndarray | None, density: bool) -> np.ndarray:
+    counts, _ = np.histogram(x, edges, weights=weight)
+    counts = counts.astype(np.float64)
+    return (counts / counts.sum() / np.diff(edges.astype(np.float64)) if density else counts).astype(x.dtype)
+
+
+@function()
+def histogram(input: Tensor, bins: int | Tensor, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
+              density: bool = False) -> Any:
+    """Counts in bins and the edges of the bins: a named tuple (hist, bin_edges).
+
+    `bins` is a number of bins of equal width over `range` (of the data by default), or a tensor of increasing edges. `weight` adds weights
+    up, `density` divides so that the integral is 1. Raises RuntimeError for other dtypes than floating point.
+    """
+    if not isinstance(bins, Tensor):
+        if bins <= 0:
+            raise RuntimeError(f"histogram: bins must be > 0, but got {bins}")
+        if range is None:
+            low, high = (input.min().item(), input.max().item()) if input.numel() else (0.0, 0.0)
+        else:
+            low, high = range
+        if not (np.isfinite(low) and np.isfinite(high)) or high < low:
+            raise RuntimeError(f"histogram: range [{low}, {high}] must be finite and increasing")
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        bins = tensor(np.linspace(low, high, bins + 1), dtype=input.dtype, device=input.device)
+    return named("histogram", (histogram_op.apply((input, bins, weight), (bool(density),)), bins))
+
+
+# Places in a sorted sequence
+
+
+def _infer_searchsorted(sorted_sequence: Meta, input: Meta, sorter: Meta | None, *, right: bool, out_int32: bool) -> Meta:
+    if sorted_sequence.ndim == 0:
+        raise RuntimeError("searchsorted: boundaries tensor should have positive dimension, but got 0 dimension")
+    if input.weak:
+        if sorted_sequence.ndim != 1:
+            raise RuntimeError("searchsorted: input value can be a scalar only when boundaries tensor dimension is 1")
+    else:
+        if sorted_sequence.dtype is not input.dtype:
+            raise RuntimeError(f"searchsorted: boundary and input should have the same dtype, got {sorted_sequence.dtype.name} and "
+                               f"{input.dtype.name}")
+        if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != input.shape[:-1]:
+            raise RuntimeError(f"searchsorted: boundaries tensor should be 1 dimension or the first N-1 dimensions of both must match, got "
+                               f"{shape_text(sorted_sequence.shape)} and {shape_text(input.shape)}")
+    if sorter is not None:
+        if sorter.dtype is not dtypes.int64:
+            raise RuntimeError(f"searchsorted: sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}")
+        if sorter.shape != sorted_sequence.shape:
+            raise RuntimeError(f"searchsorted: boundary and sorter must have the same size, got {shape_text(sorted_sequence.shape)} and "
+                               f"{shape_text(sorter.shape)}")
+    return meta(dtypes.int32 if out_int32 else dtypes.int64, input.shape, None, sorted_sequence.device)
+
+
+searchsorted_op = structured(
+    "searchsorted", _infer_searchsorted, doc="Where each value belongs in a sorted sequence, or row by row in sorted rows.",
+    samples=lambda: [Sample((np.array([1.0, 2.0, 3.0], np.float32), _VALUES, None), (False, False))],
+    reference=lambda sequence, x, sorter, right, out_int32: np.searchsorted(sequence, x, "right" if right else "left", sorter))
+
+
+@kernel(searchsorted_op, "cpu")
+def _searchsorted(sequence: np.ndarray, x: Any, sorter: np.ndarray | None, right: bool, out_int32: bool) -> np.ndarray:
+    if sorter is not None:
+        if sorter.size and (sorter.min() < 0 or sorter.max() >= sequence.shape[-1]):
+            raise RuntimeError("searchsorted: sorter index out of range")
+        sequence = np.take_along_axis(sequence, sorter, -1)
+    if sequence.dtype.itemsize == 2 and sequence.dtype.kind not in "iu":
+        sequence, x = sequence.astype(np.float32), np.asarray(x).astype(np.float32)
+    side = "right" if right else "left"
+    if sequence.ndim == 1:
+        found = np.searchsorted(sequence, x, side)
+    else:
+        rows, values = sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1])
+        found = np.stack([np.searchsorted(row, value, side) for row, value in zip(rows, values)]) if len(rows) else np.zeros(0)
+        found = found.reshape(x.shape)
+    return np.asarray(found).astype(np.int32 if out_int32 else np.int64)
+
+
+@function(method=False)
+def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False, right: bool = False,
+                 side: str | None = None, sorter: Tensor | None = None) -> Tensor:
+    """The index at which each value would be inserted to keep the last dimension of `sorted_sequence` sorted.
+
+    Before equal elements, after them for `right` (or `side="right"`). `sorter` sorts a sequence that is not. Shapes: a 1-dim sequence takes
+    any input, else all but the last sizes must match. Raises RuntimeError when they do not, or the dtypes differ.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.searchsorted(rushlight.tensor([1, 3, 5]), rushlight.tensor([3, 4]))
+        tensor([1, 2])
+    """
+    if side is not None:
+        if side not in ("left", "right"):
+            raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
+        if right and side == "left":
+            raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
+        right = side == "right"
+    return searchsorted_op.apply((sorted_sequence, input, sorter), (bool(right), bool(out_int32)))
+
+
+@function(method=False)
+def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The bucket of each value: `i` where `boundaries[i-1] < input <= boundaries[i]` (`<=` and `<` for `right`).
+
+    Raises RuntimeError unless `boundaries` has one dimension.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.bucketize(rushlight.tensor([0, 3, 9]), rushlight.tensor([1, 3, 5]))
+        tensor([0, 1, 3])
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted_op.apply((boundaries, input, None), (bool(right), bool(out_int32)))

@@ -1,0 +1,282 @@
+"""Order: sort, argsort, topk, kthvalue, median, mode. Each op finds positions, from which gather takes the values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import reduction, structured
+from rushlight.core.errors import check_dim, shape_text
+from rushlight.core.front import function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Op, Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.ops.extremum import check_not_empty, check_order, chosen
+from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
+from rushlight.return_types import named
+
+_MATRIX = np.array([[3, 1, 2, 1], [0, -1, 5, 2]], np.float32)
+
+
+def comparable(x: np.ndarray) -> np.ndarray:
+    """The values in a dtype that numpy sorts fast, with NaN last: half types as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+
+
+def _positions_like(input: Meta, shape: tuple[int, ...]) -> Meta:
+    return meta(dtypes.int64, shape, None, input.device)
+
+
+def _infer_sort(input: Meta, *, dim: int, descending: bool, stable: bool) -> Meta:
+    check_order("sort", input)
+    return _positions_like(input, input.shape)
+
+
+argsort_op = structured("argsort", _infer_sort, doc="The positions that sort a dimension; NaN counts as the largest number.",
+                        samples=lambda: [Sample((_MATRIX,), (1, False, True)), Sample((_MATRIX,), (0, True, True))],
+                        reference=lambda x, dim, descending, stable: _argsort(x, dim, descending, True))
+
+
+@kernel(argsort_op, "cpu")
+def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndarray:
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    x, kind = comparable(x), "stable" if stable else None
+    if not descending:
+        return np.argsort(x, axis=dim, kind=kind)
+    # Sorting the mirror image keeps equal elements in order when the result is mirrored back.
+    mirrored = np.argsort(np.flip(x, dim), axis=dim, kind=kind)
+    return np.flip(x.shape[dim] - 1 - mirrored, dim)
+
+
+@function()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The positions along `dim` of the elements in order; NaN counts as the largest number.
+
+    `stable` keeps equal elements in their order. Raises RuntimeError for complex tensors, which have no order.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.argsort(rushlight.tensor([30, 10, 20]))
+        tensor([1, 2, 0])
+    """
+    return argsort_op.apply((input,), (check_dim("argsort", dim, input.ndim), bool(descending), bool(stable)))
+
+
+@function()
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The elements along `dim` in order and where they came from: a named tuple (values, indices).
+
+    NaN counts as the largest number. `stable` keeps equal elements in their order. Raises RuntimeError for complex tensors.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.sort(rushlight.tensor([3, 1, 2]), descending=True).values
+        tensor([3, 2, 1])
+    """
+    d = check_dim("sort", dim, input.ndim)
+    indices = argsort_op.apply((input,), (d, bool(descending), bool(stable)))
+    return named("sort", (input.gather(d, indices), indices))
+
+
+@function()
+def msort(input: Tensor) -> Tensor:
+    """The elements along the first dimension in ascending order."""
+    return sort(input, 0).values
+
+
+# The first k
+
+
+def _infer_topk(input: Meta, *, k: int, dim: int, largest: bool, sorted: bool) -> Meta:
+    check_order("topk", input)
+    size = input.shape[dim] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk: selected index k out of range: k is {k}, dimension {dim} of the tensor of shape "
+                           f"{shape_text(input.shape)} has {size} elements")
+    return _positions_like(input, tuple([k if d == dim else n for d, n in enumerate(input.shape)]))
+
+
+topk_op = structured("topk", _infer_topk, doc="The positions of the k largest (or smallest) elements of a dimension.",
+                     samples=lambda: [Sample((_MATRIX,), (2, 1, True, True)), Sample((_MATRIX,), (1, 0, False, True))],
+                     reference=lambda x, k, dim, largest, sorted: np.take(_argsort(x, dim, largest, True), np.arange(k), dim))
+
+
+@kernel(topk_op, "cpu")
+def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.ndarray:
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    x, size = comparable(x), x.shape[dim]
+    if k == 0:
+        return np.zeros([k if d == dim else n for d, n in enumerate(x.shape)], np.int64)
+    if k * 4 > size:
+        return np.take(_argsort(x, dim, largest, False), np.arange(k), dim)
+    at = size - k if largest else k - 1
+    found = np.take(np.argpartition(x, at, axis=dim), np.arange(at, size) if largest else np.arange(k), dim)
+    order = _argsort(np.take_along_axis(x, found, dim), dim, largest, False)
+    return np.take_along_axis(found, order, dim)
+
+
+@function()
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The `k` largest (or smallest) elements along `dim` and their positions: a named tuple (values, indices).
+
+    Shapes: size `k` along `dim`. Raises RuntimeError for a `k` above the size.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.topk(rushlight.tensor([1, 5, 3]), 2).values
+        tensor([5, 3])
+    """
+    d = check_dim("topk", dim, input.ndim)
+    indices = topk_op.apply((input,), (int(k), d, bool(largest), bool(sorted)))
+    return named("topk", (input.gather(d, indices), indices))
+
+
+# One element of the order
+
+
+def _infer_kth(input: Meta, *, k: int, dim: int) -> Meta:
+    check_order("kthvalue", input)
+    if input.ndim:
+        check_not_empty("kthvalue()", input, (dim,))
+    size = input.shape[dim] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue: selected number k out of range: k is {k}, dimension {dim} of the tensor of shape "
+                           f"{shape_text(input.shape)} has {size} elements")
+    return _positions_like(input, reduced_shape(input.shape, (dim,), True))
+
+
+kthvalue_op = structured("kthvalue", _infer_kth, doc="The position of the k-th smallest element of a dimension.",
+                         samples=lambda: [Sample((_MATRIX,), (2, 1))],
+                         reference=lambda x, k, dim: np.take(np.argsort(x, dim, kind="stable"), [k - 1], dim))
+
+
+@kernel(kthvalue_op, "cpu")
+def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    return np.take(np.argpartition(comparable(x), k - 1, axis=dim), [k - 1], dim)
+
+
+@function()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The `k`-th smallest element along `dim` (counted from 1) and its position: a named tuple (values, indices).
+
+    Raises RuntimeError for a `k` below 1 or above the size.
+    """
+    d = check_dim("kthvalue", dim, input.ndim)
+    return chosen("kthvalue", input, kthvalue_op.apply((input,), (int(k), d)), d, keepdim)
+
+
+def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
+    """Positions, with size 1 along `dim`, of the lower median; of a NaN if there is one and it is not skipped."""
+    x = comparable(x)
+    size = x.shape[dim]
+    if x.dtype.kind != "f":
+        return np.take(np.argpartition(x, (size - 1) // 2, axis=dim), [(size - 1) // 2], dim)
+    order, nans = np.argsort(x, axis=dim), np.isnan(x).sum(axis=dim, keepdims=True)
+    at = np.maximum(size - nans - 1, 0) // 2
+    return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), dim)
+
+
+def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
+    """The ops of a median: of all elements (its value), and along a dimension (its position)."""
+
+    def infer_position(input: Meta, *, dim: int) -> Meta:
+        check_order(name, input)
+        if input.ndim:
+            check_not_empty(f"{name}()", input, (dim,))
+        return _positions_like(input, reduced_shape(input.shape, (dim,), True))
+
+    def infer_value(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
+        check_order(name, input)
+        return infer_reduced(input, dim=dim, keepdim=keepdim)
+
+    def position(x: np.ndarray, dim: int) -> np.ndarray:
+        return _middle(x, dim, skip_nan) if x.ndim else np.zeros((), np.int64)
+
+    def value(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+        rest = [d for d in range(x.ndim) if d not in dim]
+        rows = x.transpose(*rest, *dim).reshape(*[x.shape[d] for d in rest], -1)
+        if not rows.size:
+            return np.full(reduced_shape(x.shape, dim, keepdim), np.nan if x.dtype.kind in "fV" else np.iinfo(x.dtype).min, x.dtype)
+        return np.take_along_axis(rows, _middle(rows, -1, skip_nan), -1).reshape(reduced_shape(x.shape, dim, keepdim))
+
+    along = structured(f"{name}_position", infer_position, doc=f"The position of the {name} of a dimension.",
+                       samples=lambda: [Sample((_MATRIX,), (1,))], reference=position)
+    kernel(along, "cpu")(position)
+    whole = reduction(name, infer_value, numpy=value, doc=f"The {name} over dimensions.", samples=reduced_samples, reference=value)
+    return whole, along
+
+
+median_op, median_position_op = _median_ops("median", skip_nan=False)
+nanmedian_op, nanmedian_position_op = _median_ops("nanmedian", skip_nan=True)
+
+
+def _median(name: str, whole: Op, along: Op, input: Tensor, dim: int | None, keepdim: bool) -> Any:
+    if dim is None:
+        return whole.apply((input,), (tuple(range(input.ndim)), False))
+    d = check_dim(name, dim, input.ndim)
+    return chosen(name, input, along.apply((input,), (d,)), d, keepdim)
+
+
+@function()
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, or along `dim` with its position: a named tuple (values, indices).
+
+    Of an even number of elements the lower middle one. NaN if there is one.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.median(rushlight.tensor([4, 1, 3, 2]))
+        tensor(2)
+    """
+    return _median("median", median_op, median_position_op, input, dim, keepdim)
+
+
+@function()
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the elements that are not NaN, as `median`; NaN where all are."""
+    return _median("nanmedian", nanmedian_op, nanmedian_position_op, input, dim, keepdim)
+
+
+def _infer_mode(input: Meta, *, dim: int) -> Meta:
+    check_order("mode", input)
+    if input.ndim:
+        check_not_empty("mode()", input, (dim,))
+    return _positions_like(input, reduced_shape(input.shape, (dim,), True))
+
+
+mode_op = structured("mode", _infer_mode, doc="The position of the last one of the most frequent elements of a dimension.",
+                     samples=lambda: [Sample((_MATRIX,), (1,))], reference=lambda x, dim: _mode(x, dim))
+
+
+@kernel(mode_op, "cpu")
+def _mode(x: np.ndarray, dim: int) -> np.ndarray:
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    x = np.moveaxis(comparable(x), dim, -1)
+    order = np.argsort(x, axis=-1, kind="stable")
+    ordered = np.take_along_axis(x, order, -1)
+    places = np.arange(x.shape[-1])
+    starts = np.ones(x.shape, bool)
+    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    run = places - np.maximum.accumulate(np.where(starts, places, 0), axis=-1)
+    best = np.argmax(run, axis=-1, keepdims=True)  # the first longest run: the smallest of equally frequent values
+    return np.moveaxis(np.take_along_axis(order, best, -1), -1, dim)
+
+
+@function()
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent element along `dim` and its last position: a named tuple (values, indices). The smallest of equally frequent.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.mode(rushlight.tensor([3, 1, 3, 1, 1])).values
+        tensor(1)
+    """
+    d = check_dim("mode", dim, input.ndim)
+    return chosen("mode", input, mode_op.apply((input,), (d,)), d, keepdim)

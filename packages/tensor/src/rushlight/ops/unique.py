@@ -1,0 +1,121 @@
+"""Sets of values: unique, unique_consecutive, isin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import structured
+from rushlight.core.errors import check_dim
+from rushlight.core.front import function
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.ops.arithmetic import Number
+
+_NUMBERS = np.array([3, 1, 1, 3, 2], np.int64)
+
+
+def _infer_unique(input: Meta, *, dim: int | None) -> None:
+    if dim is not None and input.ndim and 0 in input.shape and input.shape[dim] != 0:
+        raise RuntimeError("unique: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return None
+
+
+unique_op = structured("unique", _infer_unique, doc="Distinct values in order, the position of each element among them, and counts.",
+                       samples=lambda: [Sample((_NUMBERS,), (None,))], reference=lambda x, dim: _unique(x, dim))
+
+
+@kernel(unique_op, "cpu")
+def _unique(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    if x.ndim == 0:
+        dim = None
+    values, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    return values.astype(x.dtype), inverse.reshape(x.shape if dim is None else -1).astype(np.int64), counts.astype(np.int64)
+
+
+unique_consecutive_op = structured("unique_consecutive", _infer_unique, doc="Runs of equal values, the run of each element, and lengths.",
+                                   samples=lambda: [Sample((_NUMBERS,), (None,))], reference=lambda x, dim: _consecutive(x, dim))
+
+
+@kernel(unique_consecutive_op, "cpu")
+def _consecutive(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
+    rows = x.reshape(-1, 1) if dim is None or x.ndim == 0 else np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    starts = np.ones(len(rows), bool)
+    starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    inverse = np.cumsum(starts) - 1
+    counts = np.bincount(inverse, minlength=0) if len(rows) else np.zeros(0, np.int64)
+    values = x.reshape(-1)[starts] if dim is None or x.ndim == 0 else np.compress(starts, x, axis=dim)
+    return values, inverse.reshape(x.shape if dim is None else -1).astype(np.int64), counts.astype(np.int64)
+
+
+def _wanted(found: tuple, return_inverse: bool, return_counts: bool) -> Any:
+    values, inverse, counts = found
+    extra = (*([inverse] if return_inverse else []), *([counts] if return_counts else []))
+    return (values, *extra) if extra else values
+
+
+@function(out=False)
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The distinct elements in ascending order, or the distinct slices along `dim`.
+
+    `return_inverse` also gives the position of each element among them, `return_counts` how often each occurs.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.unique(rushlight.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+    """
+    d = None if dim is None else check_dim("unique", dim, input.ndim)
+    return _wanted(unique_op.apply((input,), (d,)), return_inverse, return_counts)
+
+
+@function(out=False)
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The first element (or slice along `dim`) of every run of equal ones.
+
+    `return_inverse` also gives the run of each element, `return_counts` the length of each run.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.unique_consecutive(rushlight.tensor([1, 1, 2, 1]))
+        tensor([1, 2, 1])
+    """
+    d = None if dim is None else check_dim("unique_consecutive", dim, input.ndim)
+    return _wanted(unique_consecutive_op.apply((input,), (d,)), return_inverse, return_counts)
+
+
+def _infer_isin(elements: Meta, test_elements: Meta, *, invert: bool) -> Meta:
+    for m in (elements, test_elements):
+        if m.dtype.is_complex or m.dtype is dtypes.bool and not m.weak:
+            raise RuntimeError(f"isin: Unsupported input type encountered for isin(): {m.dtype.name}")
+    return meta(dtypes.bool, elements.shape, None, (test_elements if elements.weak else elements).device)
+
+
+isin_op = structured("isin", _infer_isin, doc="Is each element among the test elements?",
+                     samples=lambda: [Sample((_NUMBERS, np.array([1, 5])), (False,))],
+                     reference=lambda elements, test_elements, invert: np.isin(elements, test_elements, invert=invert))
+
+
+@kernel(isin_op, "cpu")
+def _isin(elements: Any, test_elements: Any, invert: bool) -> np.ndarray:
+    return np.isin(elements, test_elements, invert=invert)
+
+
+@function(method=False)
+def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Is each element equal to one of the test elements? `invert` asks for the opposite.
+
+    Raises RuntimeError for bool and complex tensors.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.isin(rushlight.tensor([1, 2, 3]), rushlight.tensor([2, 3]))
+        tensor([False,  True,  True])
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin: one of elements and test_elements must be a Tensor")
+    return isin_op.apply((elements, test_elements), (bool(invert),))
