@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
+from rushlight import random
 from rushlight.core import devices, dtypes, layout, siblings
 from rushlight.core.front import EXPORTS
 from rushlight.core.meta import Size
@@ -18,6 +19,7 @@ _FIXED: dict[str, Any] = {
     "finfo": dtypes.finfo, "iinfo": dtypes.iinfo, "promote_types": dtypes.promote_types, "can_cast": dtypes.can_cast,
     "get_default_dtype": dtypes.get_default_dtype, "set_default_dtype": dtypes.set_default_dtype,
     "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045, "newaxis": None,
+    "Generator": random.Generator, **{name: getattr(random, name) for name in random.__all__ if name != "fork_rng"},
     "memory_format": layout.memory_format, "layout": layout.layout, "strided": layout.strided,
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL}, **dtypes.ALIASES,

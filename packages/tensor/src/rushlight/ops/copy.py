@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
 
 from rushlight.core import dtypes
 from rushlight.core.declare import check_writable, structured, updating, view
@@ -17,6 +15,7 @@ from rushlight.core.layout import contiguous_format, has_format, memory_format, 
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.ops.create import number_array
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -132,22 +131,6 @@ def check_number(name: str, value: Meta, dtype: dtypes.dtype) -> None:
     """Refuse to store a complex number in a real tensor."""
     if value.dtype.is_complex and not dtype.is_complex:
         raise RuntimeError(f"{name}: value cannot be converted to type {dtype.name} without overflow: it is complex")
-
-
-def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
-    """A number, or 0-dim array, in the dtype of the array that it is stored in.
-
-    Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
-    """
-    if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
-        if dtype.kind in "iu":
-            high = int(np.iinfo(dtype).max)
-            fits = -high - 1 <= value <= high
-        else:
-            fits = not math.isfinite(value) or abs(value) <= float(finfo(dtype).max)
-        if not fits:
-            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
-    return np.asarray(value).astype(dtype)
 
 
 def _check_fill(input: Meta, value: Meta) -> None:

@@ -1,7 +1,8 @@
-"""Creation: tensor, from_numpy, empty, full, zeros, ones, arange and their `_like` forms."""
+"""Creation: tensor, from_numpy, empty, full, zeros, ones, arange."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ from rushlight.core import dtypes
 from rushlight.core.declare import structured
 from rushlight.core.devices import as_device, cpu, device
 from rushlight.core.dtypes import dtype
-from rushlight.core.front import extend_tensor, function
-from rushlight.core.meta import Meta, meta, of_array, strides_in_order
-from rushlight.core.op import Sample, kernel
+from rushlight.core.front import function
+from rushlight.core.layout import contiguous_format, memory_format, strides_for
+from rushlight.core.meta import Meta, meta, of_array
+from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, wrap
 
@@ -24,26 +26,48 @@ Device = device | str | int | None
 
 
 def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
-    if any(size < 0 for size in shape):
-        raise RuntimeError(f"full: sizes must not be negative, got {list(shape)}")
+    check_sizes("full", shape)
     return meta(dtype, shape, None, device)
 
 
-full_op = structured("full", _infer_full, doc="A tensor filled with one number.",
-                     samples=lambda: [Sample((2.5,), ((2, 3), dtypes.float32, cpu)), Sample((0,), ((0, 2), dtypes.int64, cpu))],
-                     reference=lambda value, shape, dtype, device: np.full(shape, value, dtype.numpy))
+def check_sizes(name: str, shape: tuple[int, ...]) -> None:
+    """Refuse negative sizes."""
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"{name}: sizes must not be negative (negative dimension), got {list(shape)}")
+
+
+full_op = structured(
+    "full", _infer_full, doc="A tensor filled with one number.",
+    samples=lambda: [Sample((2.5,), ((2, 3), dtypes.float32, cpu)), Sample((0,), ((0, 2), dtypes.int64, cpu))],
+    reference=lambda value, shape, dtype, device: np.full(shape, value, dtype.numpy),
+    errors=lambda: [ErrorSample((0,), ((-1,), dtypes.float32, cpu), RuntimeError, "must not be negative")])
 
 
 @kernel(full_op, "cpu")
 def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
-    if value == 0:
+    if value == 0 and math.copysign(1, value.real) > 0:
         return np.zeros(shape, dtype.numpy)
-    return np.full(shape, np.array(value).astype(dtype.numpy))
+    return np.full(shape, number_array(value, dtype.numpy))
+
+
+def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A number, or 0-dim array, in the dtype of the array that it is stored in.
+
+    Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
+    """
+    if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
+        if dtype.kind in "iu":
+            high = int(np.iinfo(dtype).max)
+            fits = -high - 1 <= value <= high
+        else:
+            fits = not math.isfinite(value) or abs(value) <= dtypes.finfo(dtypes.from_numpy_dtype(dtype)).max
+        if not fits:
+            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
+    return np.asarray(value).astype(dtype)
 
 
 def _infer_empty(*, shape, strides, dtype, device) -> Meta:
-    if any(size < 0 for size in shape):
-        raise RuntimeError(f"empty: sizes must not be negative, got {list(shape)}")
+    check_sizes("empty", shape)
     return meta(dtype, shape, strides, device)
 
 
@@ -64,15 +88,16 @@ def _infer_arange(start: Meta, step: Meta, *, length, dtype, device) -> Meta:
     return meta(dtype, (length,), None, device)
 
 
-arange_op = structured("arange", _infer_arange, doc="`start + step * i` for `i < length`.",
-                       samples=lambda: [Sample((1, 2), (4, dtypes.int64, cpu)), Sample((0.5, 0.25), (5, dtypes.float32, cpu))],
-                       reference=lambda start, step, length, dtype, device: (start + step * np.arange(length)).astype(dtype.numpy))
+arange_op = structured(
+    "arange", _infer_arange, doc="`start + step * i` for `i < length`.",
+    samples=lambda: [Sample((1, 2), (4, dtypes.int64, cpu)), Sample((0.5, 0.25), (5, dtypes.float32, cpu))],
+    reference=lambda start, step, length, dtype, device: (start + step * np.arange(length)).astype(dtype.numpy))
 
 
 @kernel(arange_op, "cpu")
 def _arange(start: Any, step: Any, length: int, dtype: dtype, device: device) -> np.ndarray:
-    if dtype.category <= 1:
-        return np.arange(start, start + step * length, step, dtype.numpy)[:length]
+    if type(start) is int and type(step) is int:
+        return (np.arange(length) * step + start).astype(dtype.numpy, copy=False)
     return (start + step * np.arange(length, dtype=np.float64)).astype(dtype.numpy)
 
 
@@ -89,13 +114,28 @@ def sizes(name: str, size: tuple) -> tuple[int, ...]:
         raise TypeError(f"{name}: size must be ints or one sequence of ints, got {size!r}") from None
 
 
-def _finish(tensor: Tensor, requires_grad: bool) -> Tensor:
+_PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
+
+
+def as_dtype(name: str, wanted: Any, default: dtype | None = None) -> dtype:
+    """The dtype that an argument means: None is the default, Python's number types have a dtype each; TypeError for others."""
+    if wanted.__class__ is dtypes.dtype:
+        return wanted
+    if wanted is None:
+        return default or dtypes.get_default_dtype()
+    if wanted in _PYTHON_TYPES:
+        return _PYTHON_TYPES[wanted]
+    raise TypeError(f"{name}: dtype must be a rushlight dtype such as rushlight.float32, got {wanted!r}")
+
+
+def finish(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """The new tensor, asked to require grad if so wanted."""
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def filled(shape: tuple[int, ...], value: Any, dtype: dtype, device: Device = None, requires_grad: bool = False) -> Tensor:
     """A tensor of one number, for the other families."""
-    return _finish(full_op.apply((value,), (shape, dtype, as_device(device))), requires_grad)
+    return finish(full_op.apply((value,), (shape, dtype, as_device(device))), requires_grad)
 
 
 # Functions
@@ -103,10 +143,11 @@ def filled(shape: tuple[int, ...], value: Any, dtype: dtype, device: Device = No
 
 @function(method=False)
 def full(size: Sequence[int], fill_value: Any, *, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-         requires_grad: bool = False) -> Tensor:
+         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor of shape `size` in which every element is `fill_value`.
 
-    The dtype is that of the number: bool, int64, the default float, or its complex type. Raises RuntimeError for negative sizes.
+    The dtype is that of the number: bool, int64, the default float, or its complex type.
+    Raises RuntimeError for negative sizes.
 
     Example:
         >>> import rushlight
@@ -115,13 +156,14 @@ def full(size: Sequence[int], fill_value: Any, *, dtype: dtype | None = None, la
     """
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
-    return filled(sizes("full", (size,)), fill_value, dtype or dtypes.number_dtype(type(fill_value)), device, requires_grad)
+    wanted = as_dtype("full", dtype, dtypes.number_dtype(type(fill_value)))
+    return filled(sizes("full", (size,) if not isinstance(size, int) else ((size,),)), fill_value, wanted, device, requires_grad)
 
 
 @function(method=False)
-def zeros(*size: Any, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:
-    """A tensor of zeros of the given sizes.
+def zeros(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
+          requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor of zeros of the given sizes. Raises RuntimeError for negative sizes.
 
     Example:
         >>> import rushlight
@@ -129,62 +171,145 @@ def zeros(*size: Any, dtype: dtype | None = None, layout: Any = None, device: De
         tensor([[0., 0.],
                 [0., 0.]])
     """
-    return filled(sizes("zeros", size), 0, dtype or dtypes.get_default_dtype(), device, requires_grad)
+    return filled(sizes("zeros", args if size is None else (size,)), 0, as_dtype("zeros", dtype), device, requires_grad)
 
 
 @function(method=False)
-def ones(*size: Any, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-         pin_memory: bool = False) -> Tensor:
-    """A tensor of ones of the given sizes.
+def ones(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
+         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor of ones of the given sizes. Raises RuntimeError for negative sizes.
 
     Example:
         >>> import rushlight
         >>> rushlight.ones(3)
         tensor([1., 1., 1.])
     """
-    return filled(sizes("ones", size), 1, dtype or dtypes.get_default_dtype(), device, requires_grad)
+    return filled(sizes("ones", args if size is None else (size,)), 1, as_dtype("ones", dtype), device, requires_grad)
 
 
 @function(method=False)
+def empty(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
+          requires_grad: bool = False, pin_memory: bool = False, memory_format: memory_format = contiguous_format) -> Tensor:
+    """A tensor of the given sizes whose values are whatever the memory holds. Raises RuntimeError for negative sizes."""
+    shape = sizes("empty", args if size is None else (size,))
+    wanted, strides = as_dtype("empty", dtype), None
+    if memory_format is not contiguous_format:
+        strides = strides_for("empty", meta(wanted, shape), memory_format)
+    return finish(empty_op.apply((), (shape, strides, wanted, as_device(device))), requires_grad)
+
+
+@function(method=False)
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: dtype | None = None, layout: Any = None,
+                  device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor of the given sizes and strides whose values are whatever the memory holds. Raises RuntimeError for negative ones."""
+    shape, strides = sizes("empty_strided", (size,)), sizes("empty_strided", (stride,))
+    if len(shape) != len(strides):
+        raise RuntimeError(f"empty_strided: size has {len(shape)} dimensions and stride {len(strides)}; give one stride for each size")
+    if strides and min(strides) < 0:
+        raise RuntimeError(f"empty_strided: strides must not be negative, got {list(strides)}")
+    return finish(empty_op.apply((), (shape, strides, as_dtype("empty_strided", dtype), as_device(device))), requires_grad)
+
+
+@function(method=False)
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, layout: Any = None,
+           device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """The numbers `start, start + step, ...` before `end`; with one argument the numbers from 0 before it.
+
+    int64 when all arguments are integers, else the default float. Raises RuntimeError for a step of zero or one that leads away from end.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.arange(1, 7, 2)
+        tensor([1, 3, 5])
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
+    for name, x in (("start", start), ("end", end), ("step", step)):
+        if not isinstance(x, (int, float)) or not math.isfinite(x):
+            raise (RuntimeError if isinstance(x, float) else TypeError)(f"arange: {name} must be a finite real number, got {x!r}")
+    whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+    wanted = as_dtype("arange", dtype, dtypes.int64 if whole else None)
+    if wanted.category == 1 and not whole:
+        start, end, step = int(start), int(end) if float(end).is_integer() else end, int(step)
+    if step == 0:
+        raise RuntimeError("arange: step must be nonzero")
+    if (end - start) / step < 0:
+        raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}")
+    length = max(0, -((start - end) // step)) if whole else math.ceil((end - start) / step)
+    operands = (int(start), int(step)) if whole else (start, step)
+    return finish(arange_op.apply(operands, (length, wanted, as_device(device))), requires_grad)
+
+
+@function(method=False, out=False)
 def tensor(data: Any, *, dtype: dtype | None = None, device: Device = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:
     """A tensor with a copy of the data: numbers, nested sequences of numbers, numpy arrays, or a tensor.
 
-    Raises TypeError for data that is not numbers, ValueError for ragged sequences.
+    Raises TypeError or RuntimeError for data that is not numbers, ValueError for ragged sequences and numbers too large.
 
     Example:
         >>> import rushlight
         >>> rushlight.tensor([[1.0, 2.0]]).shape
         rushlight.Size([1, 2])
     """
-    array = _array_of(data, dtype)
+    if device is None and isinstance(data, Tensor):
+        device = data.device
+    array = array_of(data, None if dtype is None else as_dtype("tensor", dtype))
     made = wrap(array, of_array(array))
     where = as_device(device)
-    return _finish(made if where is cpu else made.to(where), requires_grad)
+    return finish(made if where is cpu else made.to(where), requires_grad)
 
 
-def _array_of(data: Any, dtype: dtype | None) -> np.ndarray:
+def array_of(data: Any, dtype: dtype | None) -> np.ndarray:
     """A fresh contiguous array of what `tensor` accepts."""
     if isinstance(data, Tensor):
         data = data.detach().cpu()._array
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.array(data, order="C")
-    else:
+        return array if dtype is None else array.astype(dtype.numpy, copy=False)
+    array = _nested_array(data)
+    if dtype is None:
+        kind = array.dtype.kind
+        floating = dtypes.get_default_dtype()
+        if kind == "f" and (array.dtype == np.float64 or not array.size):
+            dtype = floating
+        elif array.dtype == np.complex128:
+            dtype = floating.to_complex()
+        elif array.dtype == np.uint64:
+            raise ValueError("tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64")
+        else:
+            return array
+    return array.astype(dtype.numpy, copy=False)
+
+
+def _nested_array(data: Any) -> np.ndarray:
+    """The array of a number or of nested sequences, which may hold tensors."""
+    first = data
+    while isinstance(first, (list, tuple)) and len(first):
+        first = first[0]
+    try:
+        array = np.array(_plain(data) if isinstance(first, Tensor) else data)
+    except ValueError as error:
+        if "inhomogeneous" in str(error):
+            raise ValueError(f"tensor: the nested sequences differ in length, a tensor needs equal ones: {error}") from None
+        raise
+    if array.dtype == object:
         array = np.array(_plain(data))
-        if array.dtype == object or array.dtype.kind in "US":
-            raise TypeError(f"tensor: data must be numbers, got {type(data).__name__} holding "
-                            f"{type(array.flat[0]).__name__ if array.size else 'nothing'}")
-        if dtype is None:
-            kind = {"f": dtypes.get_default_dtype(), "c": dtypes.get_default_dtype().to_complex()}.get(array.dtype.kind)
-            dtype = dtypes.get_default_dtype() if not array.size and array.dtype == np.float64 else kind
-    return array if dtype is None else array.astype(dtype.numpy, copy=False)
+    if array.dtype.kind not in "biufcV":
+        strangers = [x for x in array.flat if not isinstance(x, (bool, int, float, complex))]
+        if not strangers:
+            raise ValueError("tensor: Overflow when unpacking long long: an integer is too large for any integer dtype")
+        error = TypeError if isinstance(strangers[0], str) else RuntimeError
+        raise error(f"tensor: data must be numbers, could not infer dtype of {type(strangers[0]).__name__} (invalid data type)")
+    return array
 
 
 def _plain(data: Any) -> Any:
     """Nested sequences with the tensors inside turned into numpy arrays."""
     if isinstance(data, Tensor):
-        return data.detach().numpy()
-    if isinstance(data, (list, tuple)) and any(isinstance(x, (Tensor, list, tuple)) for x in data):
+        return data.detach().cpu()._array
+    if isinstance(data, (list, tuple)):
         return [_plain(x) for x in data]
     return data
 

@@ -26,13 +26,14 @@ def check_index(name: str, index: Meta) -> None:
         raise IndexError(f"{name}: tensors used as indices must be long or int, got {index.dtype.name}; convert with .long()")
 
 
-def check_bounds(name: str, index: np.ndarray, size: int, dim: int | None = None, least: int = 0) -> None:
+def check_bounds(name: str, index: np.ndarray, size: int, dim: int | None = None, least: int = 0,
+                 error: type[Exception] = IndexError) -> None:
     """Refuse indices outside [least, size): every kernel calls this before it touches memory, except where numpy itself checks."""
     if index.size and (int(index.min()) < least or int(index.max()) >= size):
         flat = index.reshape(-1)
         wrong = int(flat[(flat < least) | (flat >= size)][0])
         where = "" if dim is None else f" for dimension {dim}"
-        raise IndexError(f"{name}: index {wrong} is out of bounds{where} with size {size}")
+        raise error(f"{name}: index {wrong} is out of bounds{where} with size {size}")
 
 
 # Several dimensions at once: x[i, :, j]
@@ -241,8 +242,8 @@ gather_op = structured(
     "gather", _infer_gather, doc="`result[i, j] = input[index[i, j], j]` along dimension 0, likewise along others.",
     samples=lambda: [Sample((_MATRIX, np.array([[0, 2, 1], [1, 1, 0]])), (0,)), Sample((_MATRIX, np.array([[3], [0], [1]])), (1,))],
     reference=lambda x, index, dim: np.take_along_axis(x[: index.shape[0]] if dim else x[:, : index.shape[1]], index, dim),
-    errors=lambda: [ErrorSample((_MATRIX, np.array([[4]])), (1,), IndexError, "out of bounds"),
-                    ErrorSample((_MATRIX, np.array([[-1]])), (1,), IndexError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, np.array([[4]])), (1,), RuntimeError, "out of bounds"),
+                    ErrorSample((_MATRIX, np.array([[-1]])), (1,), RuntimeError, "out of bounds")])
 
 
 def along(array: np.ndarray, index: np.ndarray, dim: int) -> tuple:
@@ -256,9 +257,9 @@ def _gather(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     if index.size == 0:
         return np.empty(index.shape, array.dtype)
     if not array.ndim or not index.ndim:
-        check_bounds("gather", index, max(array.size, 1), dim)
+        check_bounds("gather", index, max(array.size, 1), dim, error=RuntimeError)
         return array.reshape(-1)[index]
-    check_bounds("gather", index, array.shape[dim], dim)
+    check_bounds("gather", index, array.shape[dim], dim, error=RuntimeError)
     return array[along(array, index, dim)]
 
 
@@ -267,7 +268,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """The elements at `index` along dimension `dim`: `result[i][j] = input[index[i][j]][j]` for `dim=0`.
 
     Shapes: `index` has as many dimensions as `input` and is no larger apart from `dim`; the result has its shape.
-    Raises RuntimeError for shapes that do not fit, IndexError for indices outside the dimension.
+    Raises RuntimeError for shapes that do not fit and for indices outside the dimension.
 
     Example:
         >>> import rushlight
@@ -282,12 +283,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements at `indices` along `dim`, the two broadcasting apart from it; without `dim`, of all elements in a row.
 
-    Raises RuntimeError for other dtypes than int64 or another number of dimensions, IndexError for indices outside the dimension.
+    Negative indices count from the end. Raises RuntimeError for other dtypes than int64, another number of dimensions, and indices
+    outside the dimension.
     """
     if indices.dtype not in _INDEX_DTYPES:
         raise RuntimeError(f"take_along_dim: expected dtype of indices to be Long, got {indices.dtype.name}")
     if dim is None:
-        return gather(reshape(input, -1), 0, reshape(indices, -1))
+        return gather(reshape(input, -1), 0, _from_front(reshape(indices, -1), input.numel()))
     if input.ndim != indices.ndim:
         raise RuntimeError(f"take_along_dim: input and indices should have the same number of dimensions, got {input.ndim} and {indices.ndim}")
     at = check_dim("take_along_dim", dim, input.ndim)
@@ -296,7 +298,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     common = broadcast_of(input.shape, indices.shape, at)
     here, there = list(common), list(common)
     here[at], there[at] = input.shape[at], indices.shape[at]
-    return gather(input.expand(here), at, indices.expand(there))
+    return gather(input.expand(here), at, _from_front(indices.expand(there), input.shape[at]))
+
+
+def _from_front(indices: Tensor, size: int) -> Tensor:
+    """Indices with those that count from the end turned round."""
+    return (indices < 0).to(indices.dtype) * size + indices
 
 
 def broadcast_of(a: tuple[int, ...], b: tuple[int, ...], dim: int) -> tuple[int, ...]:

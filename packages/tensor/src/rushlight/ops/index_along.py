@@ -12,7 +12,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.ops.copy import check_number, number_array
+from rushlight.ops.copy import check_number
+from rushlight.ops.create import number_array
 from rushlight.ops.index import check_bounds, check_index
 from rushlight.ops.put import add_at
 
@@ -45,7 +46,7 @@ def check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) ->
     if source.numel == index.numel == 1 and len(have) + len(want) <= 1 and input.numel == 1:
         return
     if have != want and not (not source.ndim and len(want) == 1 and index.numel == 1):
-        raise IndexError(f"{name}: source of shape {shape_text(have)} does not fit: {index.numel} indices along dimension {dim} of the "
+        raise RuntimeError(f"{name}: source of shape {shape_text(have)} does not fit: {index.numel} indices along dimension {dim} of the "
                          f"tensor of shape {shape_text(input.shape)} need shape {shape_text(want)}")
 
 
@@ -119,7 +120,7 @@ index_copy_op = updating(
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` with the parts of `source` at the places `index` of dimension `dim`.
 
-    Raises IndexError for indices out of range or a source that does not fit, RuntimeError for another dtype.
+    Raises IndexError for indices out of range, RuntimeError for a source that does not fit.
     """
     return index_copy_op.apply((input, index, source), (check_dim("index_copy", dim, input.ndim),))
 
@@ -158,7 +159,7 @@ def _times(name: str, source: Tensor, alpha: Number) -> Tensor:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """A copy of `input` with `alpha` times the parts of `source` added at the places `index` of dimension `dim`; places may repeat.
 
-    Raises IndexError for indices out of range or a source that does not fit, RuntimeError for another dtype.
+    Raises IndexError for indices out of range, RuntimeError for a source that does not fit.
 
     Example:
         >>> import rushlight

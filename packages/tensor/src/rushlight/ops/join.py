@@ -69,7 +69,7 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
         if not hasattr(x, "_meta"):
             raise TypeError(f"{name}: expected Tensor as element {i} of tensors, got {type(x).__name__}")
     if not tensors:
-        raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
+        raise (ValueError if name == "cat" else RuntimeError)(f"{name}: expected a non-empty list of Tensors")
     return list(tensors)
 
 
@@ -77,7 +77,7 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along dimension `dim`; apart from it their shapes are equal. Dtypes are promoted.
 
-    Raises RuntimeError for shapes that do not fit or an empty list, TypeError for elements that are not tensors.
+    Raises RuntimeError for shapes that do not fit, ValueError for an empty list, TypeError for elements that are not tensors.
 
     Example:
         >>> import rushlight

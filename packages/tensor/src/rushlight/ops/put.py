@@ -14,7 +14,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.ops.copy import check_number, number_array
+from rushlight.ops.copy import check_number
+from rushlight.ops.create import number_array
 from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index
 from rushlight.ops.view import broadcast_shapes, expand
 
@@ -250,6 +251,7 @@ def _check_put(input: Meta, index: Meta, source: Meta, *, accumulate: bool) -> N
 
 def _put(array: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool) -> None:
     check_bounds("put", index, array.size, least=-array.size)
+    array = array if array.ndim else array.reshape(1)
     places = np.unravel_index(np.where(index < 0, index + array.size, index).reshape(-1), array.shape)
     if accumulate:
         np.add.at(array, places, source.reshape(-1))

@@ -16,6 +16,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import sizes
+from rushlight.ops.strided import as_strided
 from rushlight.ops.view import complete_shape, reshape, reshaped, transpose, view_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -204,3 +205,4 @@ _in_place("squeeze_", squeeze)
 for _name in ("transpose_", "swapaxes_", "swapdims_"):
     _in_place(_name, transpose)
 _in_place("t_", Tensor.t)
+_in_place("as_strided_", as_strided)

@@ -22,5 +22,5 @@ def _convert(g, input_meta):
 
 vjp(prims.convert, input=_convert)
 vjp(prims.copy_, input=None, src=lambda g: g)
-vjp(prims.fill, input=None, value=lambda g: g.sum())
+vjp(prims.fill, input=lambda g: zeros_for(g._meta), value=lambda g: g.sum())
 nondifferentiable(prims.detach)

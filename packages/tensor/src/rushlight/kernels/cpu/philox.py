@@ -1,0 +1,146 @@
+"""Philox4x32-10, the counter-based random generator, on whole arrays.
+
+Counter i and the seed give four 32-bit words by ten rounds of multiplication, without any state: an element of a random
+tensor depends on (seed, offset, its index) only, so chunks may be computed on any thread, and on any device, in any order.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rushlight.kernels.cpu import allocator, pool
+
+BLOCK = 8192  # counters at a time: the intermediate arrays stay in the second-level cache
+
+_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_LOW = 0xFFFFFFFF
+
+
+def block_words(seed: int, first: int, count: int) -> np.ndarray:
+    """The words of `count` counters from `first` on, shape (count, 4)."""
+    counter = np.arange(count, dtype=np.uint64)
+    counter += np.uint64(first & 0xFFFFFFFFFFFFFFFF)
+    halves = counter.view(np.uint32)
+    c0, c1 = halves[::2], halves[1::2]
+    c2 = c3 = np.zeros(count, np.uint32)
+    new0, new2 = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    products = [np.empty(count, np.uint64) for _ in range(4)]
+    key0, key1 = seed & _LOW, seed >> 32 & _LOW
+    for i in range(10):
+        # The low halves of one round's products are operands of the next, so the rounds alternate between two pairs.
+        p0, p1 = products[2 * (i & 1)], products[2 * (i & 1) + 1]
+        np.multiply(c0, _M0, out=p0, dtype=np.uint64)
+        np.multiply(c2, _M1, out=p1, dtype=np.uint64)
+        low_high0, low_high1 = p0.view(np.uint32), p1.view(np.uint32)
+        np.bitwise_xor(low_high1[1::2], c1, out=new0)
+        np.bitwise_xor(new0, np.uint32(key0), out=new0)
+        np.bitwise_xor(low_high0[1::2], c3, out=new2)
+        np.bitwise_xor(new2, np.uint32(key1), out=new2)
+        c0, c1, c2, c3 = new0, low_high1[::2], new2, low_high0[::2]
+        key0, key1 = key0 + _W0 & _LOW, key1 + _W1 & _LOW
+    words = np.empty((count, 4), np.uint32)
+    for lane, column in enumerate((c0, c1, c2, c3)):
+        words[:, lane] = column
+    return words
+
+
+def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:
+    """A vector of n random elements: `convert(words, out)` fills a stretch of it from its words, `words_each` per element."""
+    per_counter = 4 // words_each
+    counters = -(-n // per_counter)
+    result = allocator.empty((n,), dtype)
+
+    def fill(low: int, high: int) -> None:
+        for start in range(low, high):
+            first = start * BLOCK
+            count = min(BLOCK, counters - first)
+            words = block_words(seed, offset + first, count).reshape(-1)
+            stretch = result[first * per_counter:(first + count) * per_counter]
+            if stretch.size == count * per_counter:
+                convert(words, stretch)
+            else:  # the last counter gives more than is needed
+                whole = np.empty(count * per_counter, dtype)
+                convert(words, whole)
+                stretch[...] = whole[:stretch.size]
+
+    pool.parallel_for(fill, -(-counters // BLOCK), 1)
+    return result
+
+
+# Words to numbers
+
+
+def uniform32(words: np.ndarray, out: np.ndarray) -> None:
+    """float32 in [0, 1): 24 bits of a word each."""
+    np.right_shift(words, np.uint32(8), out=words)
+    np.multiply(words, np.float32(2**-24), out=out, dtype=np.float32, casting="unsafe")
+
+
+def uniform64(words: np.ndarray, out: np.ndarray) -> None:
+    """float64 in [0, 1): 53 bits of two words each."""
+    pairs = words.view(np.uint64)
+    np.right_shift(pairs, np.uint64(11), out=pairs)
+    np.multiply(pairs, 2.0**-53, out=out, casting="unsafe")
+
+
+def uniform_half(bits: int) -> Callable:
+    """Numbers in [0, 1) of a half type with so many significant bits; fewer would be lost to rounding, up to 1.0 itself."""
+
+    def convert(words: np.ndarray, out: np.ndarray) -> None:
+        np.right_shift(words, np.uint32(32 - bits), out=words)
+        out[...] = words * np.float32(2.0**-bits)
+
+    return convert
+
+
+def normal32(words: np.ndarray, out: np.ndarray) -> None:
+    """float32 from the standard normal distribution, in pairs (Box and Muller, 1958)."""
+    words >>= np.uint32(8)
+    _box_muller(words.astype(np.float32), out, np.float32(2**-24))
+
+
+def normal64(words: np.ndarray, out: np.ndarray) -> None:
+    """float64 from the standard normal distribution, in pairs (Box and Muller, 1958)."""
+    pairs = words.view(np.uint64)
+    pairs >>= np.uint64(11)
+    _box_muller(pairs.astype(np.float64), out, np.float64(2.0**-53))
+
+
+def _box_muller(uniform: np.ndarray, out: np.ndarray, scale: np.floating) -> None:
+    kind = type(scale)
+    radius = (uniform[::2] + kind(1)) * scale  # in (0, 1]: the logarithm is finite
+    np.log(radius, out=radius)
+    radius *= kind(-2)
+    np.sqrt(radius, out=radius)
+    angle = uniform[1::2] * (kind(2 * np.pi) * scale)
+    np.multiply(np.cos(angle), radius, out=out[::2], casting="unsafe")
+    np.sin(angle, out=angle)
+    np.multiply(angle, radius, out=out[1::2], casting="unsafe")
+
+
+def whole32(low: int, span: int) -> Callable:
+    """Integers in [low, low + span) from a word each; the bias is at most span / 2^32."""
+
+    def convert(words: np.ndarray, out: np.ndarray) -> None:
+        scaled = np.multiply(words, np.uint64(span), dtype=np.uint64)
+        scaled >>= np.uint64(32)
+        np.add(scaled.view(np.int64), low, out=out, casting="unsafe")
+
+    return convert
+
+
+def whole64(low: int, span: int) -> Callable:
+    """Integers in [low, low + span) from two words each; the bias is at most span / 2^64."""
+
+    def convert(words: np.ndarray, out: np.ndarray) -> None:
+        pairs = words.view(np.uint64)
+        rest = pairs if span == 1 << 64 else pairs % np.uint64(span)
+        rest += np.uint64(low & 0xFFFFFFFFFFFFFFFF)  # wraps around, as two's complement does
+        out[...] = rest.astype(out.dtype)
+
+    return convert

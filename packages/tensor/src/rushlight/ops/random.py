@@ -1,0 +1,219 @@
+"""Random tensors: rand, randn, randint, randperm and their `_like` forms.
+
+The ops take (seed, offset) as numbers; the functions get those from a `Generator`, the default one if none is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import structured
+from rushlight.core.devices import as_device, cpu
+from rushlight.core.dtypes import dtype
+from rushlight.core.front import function
+from rushlight.core.generator import Generator, default_generator
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import philox
+from rushlight.ops.create import Device, as_dtype, check_sizes, finish, sizes
+
+
+def _infer_draw(seed: Meta, offset: Meta, *, shape: tuple[int, ...], dtype: dtype, device: Any) -> Meta:
+    check_sizes("rand", shape)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"rand: dtype must be a floating point dtype, got {dtype.name}; use randint for integers")
+    return meta(dtype, shape, None, device)
+
+
+def _infer_normal(seed: Meta, offset: Meta, *, shape: tuple[int, ...], dtype: dtype, device: Any) -> Meta:
+    check_sizes("randn", shape)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"randn: dtype must be a floating point dtype, got {dtype.name}")
+    return meta(dtype, shape, None, device)
+
+
+def _samples() -> list[Sample]:
+    return [Sample((1, 2), ((3, 4), dtypes.float32, cpu)), Sample((2**63, 0), ((5,), dtypes.float64, cpu))]
+
+
+uniform_op = structured("rand", _infer_draw, random=True, doc="Uniform numbers in [0, 1) drawn from counter `offset` on.",
+                        samples=_samples)
+normal_op = structured("randn", _infer_normal, random=True, doc="Standard normal numbers drawn from counter `offset` on.",
+                       samples=_samples)
+
+_UNIFORM = {dtypes.float32: (1, philox.uniform32), dtypes.float64: (2, philox.uniform64),
+            dtypes.float16: (1, philox.uniform_half(11)), dtypes.bfloat16: (1, philox.uniform_half(8))}
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    n = 1
+    for size in shape:
+        n *= size
+    return n
+
+
+@kernel(uniform_op, "cpu")
+def _uniform(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
+    words_each, convert = _UNIFORM[dtype]
+    return philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, convert).reshape(shape)
+
+
+@kernel(normal_op, "cpu")
+def _normal(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
+    if dtype is dtypes.float64:
+        return philox.generate(seed, offset, _count(shape), dtype.numpy, 2, philox.normal64).reshape(shape)
+    return philox.generate(seed, offset, _count(shape), dtype.numpy, 1, philox.normal32).reshape(shape)
+
+
+def counters(n: int, wanted: dtype) -> int:
+    """The counters that n elements of a dtype need."""
+    return -(-n // (2 if wanted is dtypes.float64 else 4))
+
+
+def draw(op: Any, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
+    """A random tensor from `uniform_op` or `normal_op`."""
+    seed_offset = (generator or default_generator).take(counters(_count(shape), wanted))
+    return op.apply(seed_offset, (shape, wanted, device))
+
+
+def _infer_randint(seed: Meta, offset: Meta, *, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> Meta:
+    check_sizes("randint", shape)
+    if low >= high:
+        raise RuntimeError(f"randint: expects low < high (random_ expects 'from' to be less than 'to'), got low={low} and high={high}")
+    return meta(dtype, shape, None, device)
+
+
+randint_op = structured(
+    "randint", _infer_randint, random=True, doc="Uniform integers in [low, high) drawn from counter `offset` on.",
+    samples=lambda: [Sample((1, 2), (-3, 5, (3, 4), dtypes.int64, cpu)), Sample((1, 0), (0, 1 << 40, (5,), dtypes.int64, cpu))])
+
+_NARROW = 1 << 16  # spans up to here take one word, with a bias that nobody can measure
+
+
+def randint_counters(n: int, low: int, high: int) -> int:
+    """The counters that n integers need."""
+    return -(-n // (4 if high - low <= _NARROW else 2))
+
+
+@kernel(randint_op, "cpu")
+def _randint(seed: int, offset: int, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
+    span = high - low
+    words_each, convert = (1, philox.whole32(low, span)) if span <= _NARROW else (2, philox.whole64(low, span))
+    wide = dtype.numpy if dtype.category <= 1 else np.dtype(np.int64)
+    return philox.generate(seed, offset, _count(shape), wide, words_each, convert).astype(dtype.numpy, copy=False).reshape(shape)
+
+
+def _infer_randperm(seed: Meta, offset: Meta, *, n: int, dtype: dtype, device: Any) -> Meta:
+    if n < 0:
+        raise RuntimeError(f"randperm: n must not be negative, got {n}")
+    return meta(dtype, (n,), None, device)
+
+
+randperm_op = structured("randperm", _infer_randperm, random=True, doc="The numbers below n in random order.",
+                         samples=lambda: [Sample((1, 2), (6, dtypes.int64, cpu))])
+
+
+@kernel(randperm_op, "cpu")
+def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.ndarray:
+    # Sorting numbers whose high bits are random and whose low bits count gives a random order; numpy sorts integers quickly.
+    bits = max(n - 1, 0).bit_length()
+    keys = philox.generate(seed, offset, n, np.dtype(np.uint64), 2, philox.whole64(0, 1 << 64))
+    keys <<= np.uint64(bits)
+    keys |= np.arange(n, dtype=np.uint64)
+    keys.sort()
+    keys &= np.uint64((1 << bits) - 1)
+    return keys.astype(dtype.numpy)
+
+
+# Functions
+
+
+@function(method=False)
+def rand(*args: Any, size: Sequence[int] | None = None, generator: Generator | None = None, dtype: dtype | None = None,
+         layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Random numbers, uniform in [0, 1). Raises RuntimeError for a dtype that is not floating point.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.rand(2, 3).shape
+        rushlight.Size([2, 3])
+    """
+    shape = sizes("rand", args if size is None else (size,))
+    return finish(draw(uniform_op, shape, as_dtype("rand", dtype), as_device(device), generator), requires_grad)
+
+
+@function(method=False)
+def randn(*args: Any, size: Sequence[int] | None = None, generator: Generator | None = None, dtype: dtype | None = None,
+          layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Random numbers from the normal distribution with mean 0 and variance 1 (complex ones: of both parts together).
+
+    Raises RuntimeError for integer dtypes.
+
+    Example:
+        >>> import rushlight
+        >>> bool(rushlight.randn(1000).abs().max() > 2)
+        True
+    """
+    shape = sizes("randn", args if size is None else (size,))
+    return finish(normal_tensor(shape, as_dtype("randn", dtype), as_device(device), generator), requires_grad)
+
+
+def normal_tensor(shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
+    """Standard normal numbers of a floating or complex dtype."""
+    if wanted.is_complex:
+        parts = draw(normal_op, (*shape, 2), wanted.to_real(), device, generator)
+        return (parts * 0.5**0.5).view(wanted).squeeze(-1)
+    return draw(normal_op, shape, wanted, device, generator)
+
+
+@function(method=False)
+def randint(*args: Any, low: int | None = None, high: int | None = None, size: Sequence[int] | None = None,
+            generator: Generator | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
+            requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Random integers, uniform in [low, high): `randint(high, size)` or `randint(low, high, size)`.
+
+    Raises RuntimeError unless low < high.
+
+    Example:
+        >>> import rushlight
+        >>> int(rushlight.randint(3, (100,)).max()) <= 2
+        True
+    """
+    args = list(args)
+    if size is None and args and isinstance(args[-1], (tuple, list)):
+        size = args.pop()
+    if size is None:
+        raise TypeError("randint: size must be given, as a tuple of ints")
+    if len(args) == 2:
+        low, high = args
+    elif len(args) == 1:
+        low, high = (low, args[0]) if high is None else (args[0], high)
+    if high is None or len(args) > 2:
+        raise TypeError("randint: takes (high, size) or (low, high, size)")
+    return finish(integers(int(low or 0), int(high), sizes("randint", (size,)), as_dtype("randint", dtype, dtypes.int64),
+                           as_device(device), generator), requires_grad)
+
+
+def integers(low: int, high: int, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
+    """Random integers in [low, high)."""
+    seed_offset = (generator or default_generator).take(randint_counters(_count(shape), low, high))
+    return randint_op.apply(seed_offset, (low, high, shape, wanted, device))
+
+
+@function(method=False)
+def randperm(n: int, *, generator: Generator | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
+             requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """The numbers 0 to n - 1 in random order. Raises RuntimeError when n is negative.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
+    seed_offset = (generator or default_generator).take(-(-n // 2))
+    return randperm_op.apply(seed_offset, (int(n), as_dtype("randperm", dtype, dtypes.int64), as_device(device)))
