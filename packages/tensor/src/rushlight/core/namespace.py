@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
-from rushlight import random
 from rushlight.core import devices, dtypes, layout, siblings
 from rushlight.core.front import EXPORTS
+from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
+from rushlight.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 _FIXED: dict[str, Any] = {
     "Tensor": Tensor, "Size": Size, "device": devices.device, "dtype": dtypes.dtype,
@@ -19,7 +20,8 @@ _FIXED: dict[str, Any] = {
     "finfo": dtypes.finfo, "iinfo": dtypes.iinfo, "promote_types": dtypes.promote_types, "can_cast": dtypes.can_cast,
     "get_default_dtype": dtypes.get_default_dtype, "set_default_dtype": dtypes.set_default_dtype,
     "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045, "newaxis": None,
-    "Generator": random.Generator, **{name: getattr(random, name) for name in random.__all__ if name != "fork_rng"},
+    "Generator": Generator, "default_generator": default_generator, "manual_seed": manual_seed, "seed": seed,
+    "initial_seed": initial_seed, "get_rng_state": get_rng_state, "set_rng_state": set_rng_state,
     "memory_format": layout.memory_format, "layout": layout.layout, "strided": layout.strided,
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL}, **dtypes.ALIASES,
