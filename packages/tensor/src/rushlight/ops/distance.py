@@ -11,6 +11,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
+from rushlight.ops.linalg_norm import vector_norm_of
 
 
 @function(method=False, out=False)
@@ -81,7 +82,7 @@ def _root(squares: Tensor) -> Tensor:
 def _safe_norm(difference: Tensor, p: float) -> Tensor:
     """Norm over the last dimension with gradient 0 at 0."""
     if p == 0:
-        return (difference != 0).sum(-1).to(difference.dtype)
+        return vector_norm_of("distance", difference, 0, -1, False)
     size = difference.abs()
     if p == 1:
         return size.sum(-1)

@@ -117,7 +117,10 @@ def matrix_norm_of(name: str, A: Tensor, ord: Order, dim: Sequence[int], keepdim
     if abs(ord) == 1:
         row, column = column, row
     sums = A.abs().sum(column, keepdim=True)
-    result = sums.amax(row, keepdim=True) if ord > 0 else sums.amin(row, keepdim=True)
+    if A.shape[row] == 0 and ord > 0:
+        result = sums.sum(row, keepdim=True)  # the largest of no sums of absolute values is 0
+    else:
+        result = sums.amax(row, keepdim=True) if ord > 0 else sums.amin(row, keepdim=True)
     return result if keepdim else result.squeeze((row, column))
 
 

@@ -77,7 +77,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     _check_sizes("huber_loss", input, target)
     error = input - target
     size = error.abs()
-    loss = (size < delta).where(error * error * 0.5, (size - 0.5 * delta) * delta)
+    loss = (error * error * 0.5).where(size < delta, (size - 0.5 * delta) * delta)
     return _weighted("huber_loss", loss, weight, reduction)
 
 
@@ -92,7 +92,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     _check_sizes("smooth_l1_loss", input, target)
     error = input - target
     size = error.abs()
-    loss = (size < beta).where(error * error * (0.5 / beta), size - 0.5 * beta)
+    loss = (error * error * (0.5 / beta)).where(size < beta, size - 0.5 * beta)
     return reduced("smooth_l1_loss", loss, legacy_reduction(reduction, size_average, reduce))
 
 

@@ -14,8 +14,7 @@ from rushlight.ops.loss import CODES, reduced
 
 def _hinge(input: Tensor, target: Tensor, margin: float) -> Tensor:
     apart = (margin - input).clamp(min=0)
-    zero = input.new_zeros(())
-    return (target != 1).where(apart, zero) + (target != -1).where(input, zero)
+    return apart.where(target != 1, 0) + input.where(target != -1, 0)
 
 
 @function(namespace="nn.functional", method=False, out=False)
@@ -59,8 +58,7 @@ def _cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> Te
     eps = 1e-12
     product = (input1 * input2).sum(-1)
     cosine = product / ((input1 * input1).sum(-1) + eps).mul((input2 * input2).sum(-1) + eps).sqrt()
-    zero = cosine.new_zeros(())
-    return (target == 1).where(1 - cosine, zero) + (target == -1).where((cosine - margin).clamp(min=0), zero)
+    return (1 - cosine).where(target == 1, 0) + (cosine - margin).clamp(min=0).where(target == -1, 0)
 
 
 @function(namespace="nn.functional", method=False, out=False)

@@ -92,6 +92,21 @@ def _scatter(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray
     return cpu.scatter_planes(checks.widened(values), indices, size)
 
 
+place_planes_op = structured(
+    "place_planes", _infer_scatter, doc="Zero planes of `size` with the elements of `(N, C, *)` stored at the given flat positions.",
+    samples=lambda: [Sample((_X[:, :, :2, :2], np.array([0, 5, 5, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)), ((2, 3),))],
+    errors=lambda: [ErrorSample((_X[:, :, :1, :1], np.full((1, 2, 1, 1), 6)), ((2, 3),), RuntimeError, "out of range")])
+
+
+@kernel(place_planes_op, "cpu")
+def _place(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray:
+    _check_positions("place_planes", indices, int(np.prod(size)))
+    result = np.zeros((*values.shape[:2], int(np.prod(size))), values.dtype)
+    flat = (*values.shape[:2], -1)
+    np.put_along_axis(result, indices.reshape(flat), values.reshape(flat), 2)
+    return result.reshape(*values.shape[:2], *size)
+
+
 def _infer_gather(input: Meta, indices: Meta) -> Meta:
     return meta(input.dtype, indices.shape, None, input.device)
 

@@ -23,8 +23,14 @@ def _vector_norm(g, input, ans, dim, keepdim, ord):
     if ord < 2:
         size = input.abs()
         scale = (size ** (ord - 1)).masked_fill(size == 0, 0)
-        return input.sgn() * scale * (g * (ans ** (1 - ord)).masked_fill(ans == 0, 0))
-    return input * input.abs() ** (ord - 2) * (g * (ans ** (1 - ord)).masked_fill(ans == 0, 0))
+        return input.sgn() * scale * g * _power(ans, 1 - ord)
+    return input * input.abs() ** (ord - 2) * g * _power(ans, 1 - ord)
+
+
+def _power(norm, exponent):
+    """A negative power of a norm; 0 where the norm is 0."""
+    zero = norm == 0
+    return (norm.masked_fill(zero, 1) ** exponent).masked_fill(zero, 0)
 
 
 vjp(vector_norm_op, input=_vector_norm)

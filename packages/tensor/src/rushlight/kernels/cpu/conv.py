@@ -97,6 +97,16 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: t
     return result[_inside(out, padding)] if any(padding) else result
 
 
+def overlap_add(columns: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+                dilation: tuple[int, ...]) -> np.ndarray:
+    """Windows (N, C, *kernel, *size) added up where they lie in (N, C, *out): the transpose of taking windows."""
+    kernel, size = columns.shape[2:2 + len(out)], columns.shape[2 + len(out):]
+    result = np.zeros((*columns.shape[:2], *[o + 2 * p for o, p in zip(out, padding)]), columns.dtype)
+    for tap, part in _taps(kernel, size, stride, dilation):
+        result[part] += columns[(slice(None), slice(None), *tap[1:])]
+    return result[_inside(out, padding)] if any(padding) else result
+
+
 def conv_weight(x: np.ndarray, grad: np.ndarray, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
                 dilation: tuple[int, ...], groups: int) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups, *kernel)."""

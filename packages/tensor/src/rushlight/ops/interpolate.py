@@ -1,0 +1,167 @@
+"""Resizing images and signals: interpolate and upsample."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.errors import shape_text
+from rushlight.core.front import function
+from rushlight.core.tensor import Tensor
+from rushlight.ops.create import from_numpy
+from rushlight.ops.matmul import matmul_op
+from rushlight.ops.pool_adaptive import _adaptive_avg
+
+_RANK = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+
+
+def _scale(size: int, out: int, factor: float | None, align_corners: bool) -> float:
+    """Input steps per output step."""
+    if align_corners:
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1 / factor if factor else size / out
+
+
+def _nearest_index(size: int, out: int, factor: float | None, exact: bool) -> np.ndarray:
+    scale = np.float32(1 / factor if factor else size / out)
+    place = (np.arange(out, dtype=np.float32) + np.float32(0.5 if exact else 0)) * scale
+    return np.minimum(np.floor(place).astype(np.int64), size - 1)
+
+
+def _cubic(t: np.ndarray, a: float) -> np.ndarray:
+    """The cubic convolution kernel at distances t."""
+    t = np.abs(t)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((t - 5) * t + 8) * t * a - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+
+def resize_matrix(size: int, out: int, factor: float | None, align_corners: bool, cubic: bool, antialias: bool) -> np.ndarray:
+    """The (out, size) matrix that resizes one dimension."""
+    scale = _scale(size, out, factor, align_corners)
+    matrix = np.zeros((out, size))
+    rows = np.arange(out)
+    if antialias:
+        stretch = max(scale, 1.0)
+        support = (2.0 if cubic else 1.0) * stretch
+        for i in rows:
+            center = scale * (i + 0.5)
+            first, last = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), size)
+            t = (np.arange(first, last) - center + 0.5) / stretch
+            weight = _cubic(t, -0.5) if cubic else np.maximum(1 - np.abs(t), 0)
+            matrix[i, first:last] = weight / weight.sum()
+        return matrix
+    place = rows * scale if align_corners else (rows + 0.5) * scale - 0.5
+    if cubic:
+        first = np.floor(place).astype(int)
+        for tap in range(-1, 3):
+            np.add.at(matrix, (rows, np.clip(first + tap, 0, size - 1)), _cubic(place - first - tap, -0.75))
+        return matrix
+    place = np.maximum(place, 0)
+    first = np.minimum(np.floor(place).astype(int), size - 1)
+    rest = place - first
+    np.add.at(matrix, (rows, first), 1 - rest)
+    np.add.at(matrix, (rows, np.minimum(first + 1, size - 1)), rest)
+    return matrix
+
+
+def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, cubic: bool, antialias: bool) -> Tensor:
+    whole = input.dtype is dtypes.uint8
+    x = input.to(dtypes.float32) if whole or input.dtype in dtypes.HALF else input
+    for d, (n, factor) in enumerate(zip(out, factors), 2):
+        size = x.shape[d]
+        if n == size and _scale(size, n, factor, align_corners) in (0.0, 1.0):
+            continue
+        matrix = resize_matrix(size, n, factor, align_corners, cubic, antialias).astype(x.dtype.numpy)
+        weights = from_numpy(matrix).to(x.device)
+        if d == x.ndim - 1:
+            x = matmul_op.apply((x, weights.transpose(0, 1)))
+        else:
+            x = matmul_op.apply((x.transpose(d, -1), weights.transpose(0, 1))).transpose(d, -1)
+    if whole:
+        x = x.round().clamp(0, 255)
+    x = x.to(input.dtype).contiguous()
+    return x.clone() if x is input else x
+
+
+def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[list[int], list]:
+    """Output sizes, and the scale factors to use for positions (None: the ratio of the sizes)."""
+    count = input.ndim - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: exactly one of size and scale_factor must be given, got "
+                         f"{'neither' if size is None else 'only one of size or scale_factor should be defined'}")
+    if size is not None:
+        sizes = list(size) if isinstance(size, (tuple, list)) else [size] * count
+        if len(sizes) != count:
+            raise ValueError(f"interpolate: input and output must have the same number of spatial dimensions, got input "
+                             f"{shape_text(input.shape)} and size {sizes}; expected {count} sizes")
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size")
+        return [int(s) for s in sizes], [None] * count
+    factors = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count
+    if len(factors) != count:
+        raise ValueError(f"interpolate: input and scale_factor must have the same number of spatial dimensions, got {count} and {factors}")
+    out = [int(np.floor(float(n) * f)) for n, f in zip(input.shape[2:], factors)]
+    return out, [None] * count if recompute else [float(f) for f in factors]
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+                recompute_scale_factor: bool | None = None, antialias: bool = False) -> Tensor:
+    """`input` resized to `size`, or by `scale_factor`: `(N, C, *in)` -> `(N, C, *out)`.
+
+    Modes: nearest, nearest-exact, area (1 to 3 dimensions), linear (1), bilinear and bicubic (2), trilinear (3). Raises ValueError or
+    NotImplementedError for arguments that do not fit the input, RuntimeError for empty sizes.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.nn.functional.interpolate(rushlight.tensor([[[1.0, 3.0]]]), 4, mode="linear")
+        tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError("interpolate: align_corners can only be set with the interpolating modes linear, bilinear, bicubic and trilinear")
+        if not 3 <= input.ndim <= 5:
+            raise NotImplementedError(f"interpolate: got {input.ndim}D input, but mode {mode!r} needs 3D, 4D or 5D")
+    elif mode not in _RANK:
+        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; it takes nearest, nearest-exact, area and {', '.join(_RANK)}")
+    elif input.ndim != _RANK[mode]:
+        raise NotImplementedError(f"interpolate: got {input.ndim}D input, but mode {mode!r} needs {_RANK[mode]}D")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError("interpolate: the antialias option is restricted to the modes bilinear and bicubic")
+    out, factors = _output(input, size, scale_factor, recompute_scale_factor)
+    if min(out) < 1 or 0 in input.shape[1:]:
+        raise RuntimeError(f"interpolate: input and output sizes should be greater than 0, got input {shape_text(input.shape)} and output {out}")
+    if mode == "area":
+        return _adaptive_avg(input.ndim - 2, input, tuple(out))
+    if mode in _RANK:
+        return _smooth(input, out, factors, bool(align_corners), mode == "bicubic", antialias)
+    x = input
+    for d, (n, factor) in enumerate(zip(out, factors), 2):
+        index = _nearest_index(x.shape[d], n, factor, mode == "nearest-exact")
+        x = x.index_select(d, from_numpy(index).to(x.device))
+    return x
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+    """The older name of `interpolate`. Raises as that does."""
+    warnings.warn("upsample is deprecated; use interpolate instead", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode nearest. Raises as that does."""
+    warnings.warn("upsample_nearest is deprecated; use interpolate instead", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+@function(namespace="nn.functional", method=False, out=False)
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode bilinear and aligned corners. Raises as that does."""
+    warnings.warn("upsample_bilinear is deprecated; use interpolate instead", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
