@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from rushlight.autograd.modes import no_grad
 from rushlight.autograd.recipe import Recipe, node_class
 from rushlight.autograd.rules.registry import row_of
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dispatch, eager
-from rushlight.core.meta import Meta
-from rushlight.core.op import Op
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Op, meta_of
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import add
 
@@ -19,6 +21,17 @@ class GraphTensor(Tensor):
     """A tensor during the making of a graph: metadata and a value of the graph, no memory."""
 
     __slots__ = ("_value",)
+
+
+def _refuse(name: str) -> Callable:
+    def refuse(self: GraphTensor, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"a gradient formula asks for {name} of a tensor, which a graph cannot say")
+
+    return refuse
+
+
+for _name in ("requires_grad_", "backward", "numpy", "item", "tolist", "storage", "storage_offset", "data_ptr", "__bool__", "__int__", "__float__", "__index__"):
+    setattr(GraphTensor, _name, _refuse(_name))
 
 
 def tracer(value: Value) -> GraphTensor:
@@ -76,10 +89,10 @@ def joint_graph(program: Graph) -> Joint:
     forward_nodes = len(graph.nodes)
     tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]
     gradients: dict[Value, GraphTensor] = {}
-    with dispatch.push(GraphBuilder(graph)):
+    with no_grad(), dispatch.push(GraphBuilder(graph)):  # as in a backward pass that is not differentiated again
         for i in tangents:
             value = program.outputs[i]
-            incoming = tracer(graph.input(_contiguous(value.meta)))
+            incoming = tracer(graph.input(_tangent_meta(value.meta)))
             gradients[value] = incoming if value not in gradients else add(gradients[value], incoming)
         for node in reversed(program.nodes):
             grads = [gradients.pop(v, None) for v in node.outputs]
@@ -89,8 +102,9 @@ def joint_graph(program: Graph) -> Joint:
     return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], tangents, [None if g is None else g._value for g in found])
 
 
-def _contiguous(m: Meta) -> Meta:
-    return m.with_grad(False).replace(strides=None) if m.contiguous else m.with_grad(False)
+def _tangent_meta(m: Meta) -> Meta:
+    """Gradients come row-major: one program serves them all."""
+    return meta(m.dtype, m.shape, None, m.device)
 
 
 class _Named:
@@ -108,8 +122,6 @@ def _differentiate(node: Node, grads: list, copies: dict[Value, Value], gradient
     row = row_of(node.op)
     if row is None:
         return
-    from rushlight.core.op import meta_of
-
     metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
     recipe = Recipe(node.op, metas, node.params, len(node.outputs), row)
     if not recipe.wanted:

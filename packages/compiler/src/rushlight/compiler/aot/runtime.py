@@ -16,7 +16,10 @@ def differentiable(graph: Graph, compile_pure: Compile) -> Callable[[list], list
     """Compile a graph with `compile_pure`, which knows nothing of gradients, and its gradients likewise when some output requires them."""
     if not any(v.meta.requires_grad for v in graph.outputs):
         return compile_pure(without_grad(graph))
-    return _region(graph, compile_pure)
+    try:
+        return _region(graph, compile_pure)
+    except NotImplementedError:  # a gradient formula that no graph can say: record op by op instead
+        return lambda inputs: interpret(graph, inputs)
 
 
 def without_grad(graph: Graph) -> Graph:
@@ -95,12 +98,7 @@ def _region(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
 
 
 def _tangent(grad: Any, expected: Any) -> Any:
-    """An incoming gradient in the layout that the backward program was compiled for."""
+    """An incoming gradient as the backward program takes it: row-major, zeros where none came."""
     import rushlight
 
-    if grad is None:
-        return rushlight.zeros(expected.shape, dtype=expected.dtype, device=expected.device)
-    if grad._meta.with_grad(False) is expected:
-        return grad
-    made = rushlight.empty_strided(expected.shape, expected.strides, dtype=expected.dtype, device=expected.device)
-    return made.copy_(grad)
+    return rushlight.zeros(expected.shape, dtype=expected.dtype, device=expected.device) if grad is None else grad.contiguous()
