@@ -110,7 +110,7 @@ def common_device(name: str, tensors):
 def elementwise(*, numpy: Callable | None = None, promote: str = "default", supports: str = "all", name: str | None = None,
                 operator: str | None = None, method: bool = True, inplace: bool = True, public: bool = True,
                 aliases: tuple[str, ...] = (), namespace: str = "", domain: tuple[float, float] | None = None,
-                reference: Callable | None = None, tensors: tuple[str, ...] = ("input",)) -> Callable[[Callable], Callable]:
+                reference: Callable | None = None, tensors: tuple[str, ...] | None = ("input",)) -> Callable[[Callable], Callable]:
     """Declare an elementwise op from a plain function on scalars; returns the function that users call.
 
     The decorated function's parameters are the operands, its body is the scalar definition (branch-free, with helpers of
@@ -119,7 +119,7 @@ def elementwise(*, numpy: Callable | None = None, promote: str = "default", supp
     `numpy` computes whole arrays for small tensors (a ufunc, or a function of arrays). `promote`: `default`, `float` (integers compute as
     the default float), `bool` (result bool), `real` (complex gives real), `where` (operand 0 is a condition). `supports`: dtypes that it
     takes. `operator`: name of the Python operator (`add` gives `__add__`, `__radd__`, `__iadd__`). `domain`: open interval of test inputs.
-    `tensors`: the operands for which the function takes no numbers.
+    `tensors`: the operands for which the function takes no numbers; None lets all of them be numbers.
     """
 
     def declare(scalar: Callable) -> Callable:

@@ -85,7 +85,7 @@ def store(name: str, target: Tensor, result: Tensor) -> Tensor:
 
 
 def elementwise_front(op: Op, twin: Op, scalar: Callable, *, operator: str | None, method: bool, inplace: bool, public: bool,
-                      aliases: tuple[str, ...], namespace: str, tensors: tuple[str, ...]) -> Callable:
+                      aliases: tuple[str, ...], namespace: str, tensors: tuple[str, ...] | None) -> Callable:
     """Make the public forms of an elementwise op; returns the function."""
     if op.operands == ("input",):
         call = _unary(op)
@@ -139,7 +139,7 @@ def _tensor_of_number(x: Any) -> Any:
     return tensor(x) if type(x) in (bool, int, float, complex) else x
 
 
-def _binary(op: Op, tensors: tuple[str, ...]) -> Callable:
+def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
     plans = op.plans
 
     def call(input, other, *, out=None):
@@ -147,10 +147,11 @@ def _binary(op: Op, tensors: tuple[str, ...]) -> Callable:
             plan = plans.get((getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other)))
             if plan is not None:
                 return plan(input, other)
-        if tensors:
+        if tensors is None:
+            if not hasattr(input, "_meta") and not hasattr(other, "_meta"):
+                input = _tensor_of_number(input)
+        elif tensors:
             check_tensors(op, (input, other), tensors)
-        elif not hasattr(input, "_meta") and not hasattr(other, "_meta"):
-            input = _tensor_of_number(input)
         result = op.apply((input, other))
         return result if out is None else assign_out(op.name, out, result)
 

@@ -8,26 +8,26 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
-from rushlight.core.front import extend_tensor, function
+from rushlight.core.front import check_tensors, extend_tensor, function
 from rushlight.core.op import INPLACE, prims
 from rushlight.core.tensor import Tensor
 
 Number = bool | int | float | complex
 
 
-@elementwise(numpy=np.add, tensors=(), operator="add", method=False, public=False)
+@elementwise(numpy=np.add, tensors=None, operator="add", method=False, public=False)
 def add(input, other):
     """Sum of two tensors, element by element: `input + other`."""
     return input + other
 
 
-@elementwise(numpy=np.subtract, tensors=(), operator="sub", method=False, public=False, supports="number")
+@elementwise(numpy=np.subtract, tensors=None, operator="sub", method=False, public=False, supports="number")
 def sub(input, other):
     """Difference of two tensors, element by element: `input - other`."""
     return input - other
 
 
-@elementwise(numpy=np.multiply, tensors=(), operator="mul", aliases=("multiply",))
+@elementwise(numpy=np.multiply, tensors=None, operator="mul", aliases=("multiply",))
 def mul(input, other):
     """Product of two tensors, element by element, with broadcasting: `input * other`.
 
@@ -41,7 +41,7 @@ def mul(input, other):
     return input * other
 
 
-@elementwise(numpy=np.true_divide, tensors=(), promote="float", operator="truediv", method=False)
+@elementwise(numpy=np.true_divide, tensors=None, promote="float", operator="truediv", method=False)
 def true_divide(input, other):
     """Quotient of two tensors, element by element; integers divide to floating point: `input / other`."""
     return input / other
@@ -58,7 +58,7 @@ def _floor_divide(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
 
-@elementwise(numpy=_floor_divide, tensors=(), operator="floordiv", supports="real_number")
+@elementwise(numpy=_floor_divide, tensors=None, operator="floordiv", supports="real_number")
 def floor_divide(input, other):
     """The largest integer not above the quotient: `floor(input / other)`, computed without rounding the quotient first.
 
@@ -77,7 +77,7 @@ def _truncate_divide(a: Any, b: Any) -> Any:
     return s.truncate_divide(a, b)
 
 
-@elementwise(numpy=_truncate_divide, tensors=(), method=False, public=False, supports="real_number")
+@elementwise(numpy=_truncate_divide, tensors=None, method=False, public=False, supports="real_number")
 def trunc_divide(input, other):
     """The quotient rounded towards zero: `trunc(input / other)`."""
     return s.truncate_divide(input, other)
@@ -204,7 +204,7 @@ extend_tensor("div_", _div_)
 extend_tensor("divide_", _div_)
 extend_tensor("true_divide", true_divide)
 extend_tensor("true_divide_", lambda self, other: _div_(self, other))
-extend_tensor("__rdiv__", lambda self, other: true_divide(other, self))
+extend_tensor("__rdiv__", lambda self, other: self.reciprocal() * other)
 extend_tensor("__div__", true_divide)
 extend_tensor("__idiv__", lambda self, other: _div_(self, other))
 
@@ -212,6 +212,7 @@ extend_tensor("__idiv__", lambda self, other: _div_(self, other))
 @function(method=False)
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Subtraction the other way round: `other - alpha * input`."""
+    check_tensors(sub.op, (input,), ("input",))
     return sub(other, _scaled("rsub", input, alpha))
 
 

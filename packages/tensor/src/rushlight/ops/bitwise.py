@@ -38,19 +38,19 @@ def logical_not(input):
     return s.logical_not(input)
 
 
-@elementwise(numpy=np.bitwise_and, operator="and", supports="integral")
+@elementwise(numpy=np.bitwise_and, tensors=(), operator="and", supports="integral")
 def bitwise_and(input, other):
     """Bits set in both: `input & other`; for bools logical and. Raises RuntimeError for floating point."""
     return input & other
 
 
-@elementwise(numpy=np.bitwise_or, operator="or", supports="integral")
+@elementwise(numpy=np.bitwise_or, tensors=(), operator="or", supports="integral")
 def bitwise_or(input, other):
     """Bits set in one of both: `input | other`; for bools logical or. Raises RuntimeError for floating point."""
     return input | other
 
 
-@elementwise(numpy=np.bitwise_xor, operator="xor", supports="integral")
+@elementwise(numpy=np.bitwise_xor, tensors=(), operator="xor", supports="integral")
 def bitwise_xor(input, other):
     """Bits set in exactly one: `input ^ other`; for bools exclusive or. Raises RuntimeError for floating point."""
     return input ^ other

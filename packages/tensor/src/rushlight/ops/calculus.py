@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rushlight.core import dtypes
@@ -116,11 +117,12 @@ def _slope(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
 
 
 @function(out=False, method=False)
-def gradient(input: Tensor, *, spacing: Any = 1, dim: int | list[int] | tuple[int, ...] | None = None, edge_order: int = 1) -> list[Tensor]:
+def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None,
+             edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivative of sampled values along each dimension of `dim` (all by default), by central differences.
 
-    `spacing` is the distance between samples, or per dimension a distance or a tensor of coordinates. `edge_order` 1 or 2 is the order at
-    the edges. Raises RuntimeError for dimensions with fewer than `edge_order + 1` samples.
+    `spacing` is the distance between samples (1 by default), or per dimension a distance or a tensor of coordinates. `edge_order` 1 or 2
+    is the order at the edges. Raises RuntimeError for dimensions with fewer than `edge_order + 1` samples.
 
     Example:
         >>> import rushlight
@@ -133,6 +135,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: int | list[int] | tuple[in
     dims = [check_dim("gradient", d, input.ndim) for d in dims]
     if len(set(dims)) != len(dims):
         raise RuntimeError("gradient: dim names a dimension twice")
+    spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"gradient: expected spacing to have {len(dims)} elements, one per dimension, got {len(spacings)}")
@@ -142,5 +145,5 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: int | list[int] | tuple[in
         if isinstance(space, Tensor) and space.ndim and space.shape[0] != input.shape[d]:
             raise RuntimeError(f"gradient: expected one coordinate per sample, got {space.shape[0]} for {input.shape[d]} at {d}")
     values = input if input.dtype.is_inexact else input.to(dtypes.get_default_dtype())
-    return [_slope(values, d, space.item() if isinstance(space, Tensor) and not space.ndim else space, edge_order)
-            for d, space in zip(dims, spacings)]
+    return tuple([_slope(values, d, space.item() if isinstance(space, Tensor) and not space.ndim else space, edge_order)
+                  for d, space in zip(dims, spacings)])

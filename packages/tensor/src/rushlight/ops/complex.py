@@ -8,7 +8,7 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise, structured, view
 from rushlight.core.errors import shape_text
-from rushlight.core.front import extend_tensor, function
+from rushlight.core.front import check_tensors, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -107,7 +107,7 @@ def is_neg(input: Tensor) -> bool:
     return False
 
 
-@elementwise(numpy=np.angle, name="angle", promote="real", method=False, public=False)
+@elementwise(name="angle", promote="real", method=False, public=False)
 def angle_op(input):
     """The argument of each element."""
     return s.angle(input)
@@ -157,6 +157,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
         >>> rushlight.complex(rushlight.tensor([1.0]), rushlight.tensor([2.0]))
         tensor([1.+2.j])
     """
+    check_tensors(complex_op, (real, imag), ("real", "imag"))
     if real.shape != imag.shape:
         shape = (broadcast_shapes_of("complex", (real._meta, imag._meta)),)
         real, imag = expand_op.apply((real,), shape), expand_op.apply((imag,), shape)
@@ -169,6 +170,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
     Raises RuntimeError unless both are floating-point tensors of one dtype.
     """
+    check_tensors(complex_op, (abs, angle), ("real", "imag"))
     if abs.dtype is not angle.dtype:
         raise RuntimeError(f"polar: expected object of scalar type {abs.dtype.name} but got scalar type {angle.dtype.name} "
                            "for second argument")

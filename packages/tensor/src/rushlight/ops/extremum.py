@@ -146,6 +146,8 @@ def chosen(name: str, input: Tensor, indices: Tensor, dim: int, keepdim: bool) -
 
 def _extreme_function(name: str, whole: Op, position: Op, pair: Callable, word: str) -> Callable:
     def extreme(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if not hasattr(input, "_meta"):
+            raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}; use rushlight.tensor(...)")
         if "axis" in kwargs:
             kwargs["dim"] = kwargs.pop("axis")
         if not args and not kwargs:

@@ -78,7 +78,12 @@ def log_ndtr(input):
     return s.select(input < -1.0, tail, s.log1p(-0.5 * s.erfc(scaled)))
 
 
-@elementwise(promote="float", supports="float", numpy=s.lgamma, domain=(0.0, 50.0))
+def _lgamma(x: Any) -> Any:
+    # The magnitude of gamma grows without bound between the poles on the way to -inf, but scipy gives -inf.
+    return np.where(np.isinf(x), np.inf, s.lgamma(x))
+
+
+@elementwise(promote="float", supports="float", numpy=_lgamma, domain=(0.0, 50.0))
 def lgamma(input):
     """Logarithm of the absolute value of the gamma function of each element.
 

@@ -194,9 +194,9 @@ def _searchsorted(sequence: np.ndarray, x: Any, sorter: np.ndarray | None, right
     if sequence.ndim == 1:
         found = np.searchsorted(sequence, x, side)
     else:
-        rows, values = sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1])
-        found = np.stack([np.searchsorted(row, value, side) for row, value in zip(rows, values)]) if len(rows) else np.zeros(0)
-        found = found.reshape(x.shape)
+        found = np.empty(x.shape, np.int64)
+        for row in np.ndindex(x.shape[:-1]):
+            found[row] = np.searchsorted(sequence[row], x[row], side)
     return np.asarray(found).astype(np.int32 if out_int32 else np.int64)
 
 

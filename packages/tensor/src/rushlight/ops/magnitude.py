@@ -1,4 +1,4 @@
-"""Magnitude and sign: abs, sign, sgn, signbit, copysign, heaviside."""
+"""Magnitude and sign: abs, sign, sgn, signbit, copysign, nextafter, heaviside."""
 
 from __future__ import annotations
 
@@ -58,6 +58,12 @@ def copysign(input, other):
         tensor([-1., -2.])
     """
     return s.copysign(input, other)
+
+
+@elementwise(numpy=np.nextafter, tensors=("input", "other"), supports="float")
+def nextafter(input, other):
+    """The next number after each element on the way to `other`; itself where they are equal."""
+    return s.nextafter(input, other)
 
 
 @elementwise(tensors=("input", "values"), supports="real")

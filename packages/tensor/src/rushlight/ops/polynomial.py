@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,8 @@ from rushlight.core.scalar import opaque
 def chebyshev(x, n, first):
     """Chebyshev polynomials: 1, `first`, then p[k] = 2 x p[k-1] - p[k-2]. The kinds differ in the first one only."""
     before, here = 1.0, first
-    if n < 1.0:
-        return 1.0 if n >= 0.0 else 0.0
+    if not 1.0 <= n < math.inf:
+        return 1.0 if 0.0 <= n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, 2.0 * x * here - before
@@ -28,8 +29,8 @@ def chebyshev(x, n, first):
 def hermite(x, n, scale):
     """Hermite polynomials: physicists' for scale 2, probabilists' for scale 1."""
     before, here = 1.0, scale * x
-    if n < 1.0:
-        return 1.0 if n >= 0.0 else 0.0
+    if not 1.0 <= n < math.inf:
+        return 1.0 if 0.0 <= n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, scale * (x * here - (k - 1.0) * before)
@@ -41,8 +42,8 @@ def hermite(x, n, scale):
 def laguerre(x, n):
     """Laguerre polynomials."""
     before, here = 1.0, 1.0 - x
-    if n < 1.0:
-        return 1.0 if n >= 0.0 else 0.0
+    if not 1.0 <= n < math.inf:
+        return 1.0 if 0.0 <= n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, ((2.0 * k - 1.0 - x) * here - (k - 1.0) * before) / k
@@ -54,8 +55,8 @@ def laguerre(x, n):
 def legendre(x, n):
     """Legendre polynomials."""
     before, here = 1.0, x
-    if n < 1.0:
-        return 1.0 if n >= 0.0 else 0.0
+    if not 1.0 <= n < math.inf:
+        return 1.0 if 0.0 <= n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, ((2.0 * k - 1.0) * x * here - (k - 1.0) * before) / k
@@ -70,8 +71,9 @@ def _vectorised(first: Callable, step: Callable) -> Callable:
         kind = np.result_type(x, n)
         x, n = np.broadcast_arrays(np.asarray(x, np.float64), np.trunc(np.asarray(n, np.float64)))
         before, here = np.ones(x.shape), first(x)
-        result = np.where(n == 0, 1.0, np.where(n >= 1, here, np.where(n < 0, 0.0, np.nan)))
-        for k in range(2, int(np.max(n, initial=0, where=np.isfinite(n))) + 1):
+        n = np.where(np.isfinite(n), n, -1)
+        result = np.where(n == 0, 1.0, np.where(n >= 1, here, 0.0))
+        for k in range(2, int(np.max(n, initial=0)) + 1):
             before, here = here, step(x, k, here, before)
             result = np.where(n == k, here, result)
         return result.astype(kind)
@@ -83,7 +85,7 @@ def _declare(name: str, definition: Callable, vectorised: Callable, doc: str) ->
     def scalar(input, n):
         return definition(input, n)
 
-    scalar.__name__, scalar.__doc__ = name, f"{doc} of degree `n`, which is rounded towards zero; 0 for a negative degree."
+    scalar.__name__, scalar.__doc__ = name, f"{doc} of degree `n`, which is rounded towards zero; 0 for a negative or infinite degree."
     return elementwise(promote="float", supports="float", numpy=vectorised, namespace="special", method=False, tensors=(),
                        domain=(0.0, 4.0))(scalar)
 

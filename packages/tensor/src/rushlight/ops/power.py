@@ -9,7 +9,7 @@ import numpy as np
 from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise, structured
-from rushlight.core.front import OPERAND_TYPES, export, extend_tensor, function, store
+from rushlight.core.front import OPERAND_TYPES, check_tensors, export, extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, Sample, kernel, prims
 from rushlight.core.tensor import Tensor
@@ -167,6 +167,7 @@ extend_tensor("float_power_", _float_power_)
 @function(inplace=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """The number with the given significand and binary exponent: `input * 2 ** other`."""
+    check_tensors(pow_op.op, (input, other), ("input", "exponent"))
     return input * pow_op(2.0, other)
 
 

@@ -111,7 +111,7 @@ def _check_weights(name: str, weights: Tensor, count: int, integer: bool) -> Non
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Covariance matrix of variables in rows, observations in columns.
 
-    `fweights` counts how often an observation occurred, `aweights` weighs its importance. Shapes: `(V, N)` -> `(V, V)`, `(N)` -> `()`.
+    `fweights` counts how often an observation occurred, `aweights` weighs its importance. Shapes: `(V, N)` -> `(V, V)`; one variable gives `()`.
     Raises RuntimeError for more dimensions, and for weights that do not fit.
 
     Example:
@@ -144,7 +144,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     scaled = distance if weights is None else distance * weights
     norm = norm.clamp(min=0) if isinstance(norm, Tensor) else max(norm, 0)
     result = matmul(scaled, distance.transpose(0, 1).conj()) / norm
-    return result if input.ndim == 2 else result.reshape(())
+    return result.squeeze()
 
 
 @function(out=False)
