@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd import engine
+from rushlight.autograd.memory import ones
 from rushlight.autograd.node import Edge, Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.errors import shape_text
@@ -168,7 +169,7 @@ def _checked(x: Tensor, gradient: Tensor | None, i: int) -> Tensor:
                                f"{shape_text(m.shape)}, or reduce to one element, for example with sum()")
         if m.dtype.is_complex:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {m.dtype.name}")
-        return filled(m.shape, 1, m.dtype, m.device)
+        return ones(m)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._meta.shape != m.shape:

@@ -10,18 +10,14 @@ import threading
 from heapq import heappop, heappush
 
 from rushlight.autograd.anomaly import check_finite, warn_where
+from rushlight.autograd.memory import add_into, copied, is_free, references
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, Node
-from rushlight.autograd.owned import is_free, references
-from rushlight.autograd.saved import quietly
 from rushlight.autograd.state import state_of
-from rushlight.core.op import INPLACE, prims
 from rushlight.core.tensor import Tensor
-from rushlight.ops.copy import clone
 
 Root = tuple[Edge, Tensor]
 _adding = threading.RLock()
-_add_in_place = INPLACE[prims.add]
 
 
 def run(roots: list[Root], keep_graph: bool, create_graph: bool, inputs: list[Edge] | None = None) -> list[Tensor | None]:
@@ -61,7 +57,7 @@ def _on_the_way(roots: list[Root], goals: dict[Node, dict]) -> set[Node]:
 
 
 def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured: dict[Node, dict]) -> None:
-    pending: dict[Node, list] = {}
+    pending: dict[Node, list] = {}  # gradients that have come for the outputs of nodes that wait
     heap: list[tuple[int, Node]] = []
     edges = [edge for edge, _ in roots]
     results = [grad for _, grad in roots]
@@ -73,22 +69,30 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
                 continue
             buffer = pending.get(target)
             if buffer is None:
-                buffer = pending[target] = [None] * target.outputs
                 heappush(heap, (target.order, target))
-            if buffer[output] is None:
+                if target.outputs == 1:
+                    pending[target] = [grad]
+                else:
+                    buffer = pending[target] = [None] * target.outputs
+                    buffer[output] = grad
+            elif buffer[output] is None:
                 buffer[output] = grad
             else:
                 _add_to(buffer, output, grad)
         if not heap:
             return
-        grad = None
+        buffer = grad = None
         node = heappop(heap)[1]
         grads = pending.pop(node)
+        if node.unrolled and node.extras is None and needed is None and not mode.anomaly:
+            results = node.recipe.backward(node, grads[0], keep_graph)
+            edges = node.edges
+            continue
+        edges = ()
         if node.extras is not None:
             _before_node(node, grads)
         if type(node) is AccumulateGrad and node.variable._auto.hooks:
             grads[0] = call_hooks(node.variable._auto.hooks, grads[0])
-        edges = ()
         if node in captured:
             captured[node].update(enumerate(grads))
         if needed is not None and node not in needed:
@@ -100,7 +104,6 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
             results = _observed(node, grads, keep_graph)
         else:
             results = node.apply(grads, keep_graph)
-        grads = None
         edges = node.edges
         results.reverse()
 
@@ -109,7 +112,7 @@ def _add_to(buffer: list, output: int, grad: Tensor) -> None:
     """Add a gradient to one that came before, in its memory when nobody else can see it."""
     have = buffer[output]
     if not mode.enabled and have._meta is grad._meta and references(buffer[output]) == 2 and is_free(have):
-        _add_in_place.apply((have, grad))
+        add_into(have, grad)
     else:
         buffer[output] = have + grad
 
@@ -193,13 +196,13 @@ def _add_to_leaf(x: Tensor, box: list) -> None:
             if mode.enabled:
                 state.grad = have + box.pop()
             else:
-                _add_in_place.apply((have, box.pop()))
+                add_into(have, box.pop())
             return
         want = x._meta.with_grad(False)
         if box[0]._meta is want and references(box[0]) == 1 and is_free(box[0]):
             state.grad = box.pop()
         else:
-            state.grad = clone(box.pop())
+            state.grad = copied(box.pop())
 
 
 def add_grad(x: Tensor, grad: Tensor) -> None:

@@ -60,6 +60,7 @@ class Node:
     __slots__ = ("order", "edges", "extras", "__weakref__")
 
     outputs = 1
+    unrolled = False  # is there a `recipe.backward` that does what `apply` does, quicker?
     order: int
     edges: tuple[Edge, ...]
     extras: Extras | None
@@ -151,10 +152,6 @@ class OpNode(Node):
             if storage is not None and storage.version != version:
                 raise RuntimeError(changed_message(self, x, version))
         return saved
-
-    @property
-    def outputs(self) -> int:
-        return self.recipe.outputs
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

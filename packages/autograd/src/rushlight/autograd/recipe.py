@@ -10,23 +10,26 @@ from rushlight.autograd.fit import fit
 from rushlight.autograd.node import OpNode
 from rushlight.autograd.rules.registry import Formula, Row
 from rushlight.autograd.state import new_state
+from rushlight.autograd.unrolled import unrolled_backward
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.tensor import wrap
 
 _NAMES = {"true_divide": "Div", "convert": "ToCopy"}
-_classes: dict[str, type[OpNode]] = {}
+_classes: dict[tuple[str, bool], type[OpNode]] = {}
 
 
-def node_class(op: Op) -> type[OpNode]:
+def node_class(op: Op, several: bool = False) -> type[OpNode]:
     """The subclass of OpNode that carries the op's name."""
     base = op.name.rstrip("_")
     name = _NAMES.get(base) or "".join([part[:1].upper() + part[1:] for part in base.replace(".", "_").split("_")])
     name += "Backward0"
-    found = _classes.get(name)
+    found = _classes.get((name, several))
     if found is None:
-        found = _classes[name] = type(name, (OpNode,), {"__slots__": (), "__module__": OpNode.__module__,
-                                                        "__doc__": f"The node of `{op.name}`."})
+        members = {"__slots__": (), "__module__": OpNode.__module__, "__doc__": f"The node of `{op.name}`.", "unrolled": not several}
+        if several:
+            members["outputs"] = property(lambda self: self.recipe.outputs)
+        found = _classes[name, several] = type(name, (OpNode,), members)
     return found
 
 
@@ -36,25 +39,34 @@ class Recipe:
     A formula's arguments are picked from one flat tuple: incoming gradients, saved values, then what is known beforehand.
     """
 
-    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "saves_results", "tensors", "statics", "calls", "joint")
+    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "saves_results", "tensors", "statics", "calls", "joint",
+                 "differentiable", "backward")
 
     def __init__(self, op: Op, metas: tuple[Meta | None, ...], params: tuple, outputs: int, row: Row) -> None:
         self.op, self.metas, self.outputs = op, metas, outputs
-        self.node_class = node_class(op)
         self.joint = row.joint is not None
+        self.node_class = node_class(op, outputs > 1 or self.joint)
         self.wanted = tuple([i for i, m in enumerate(metas) if m is not None and m.requires_grad
                              and (self.joint or row.formulas.get(op.operands[i]))])
         formulas = [row.joint] if self.joint else [row.formulas[op.operands[i]] for i in self.wanted]
         names = list(dict.fromkeys([name for f in formulas for name in f.arguments])) if self.wanted else []
         self.saves, self.tensors = self._what_to_save(names)
         self.saves_results = any(kind == "result" for kind, _ in self.saves)
+        # A result whose gradient no formula takes only serves the backward pass; it does not require grad.
+        self.differentiable = tuple([not names or "gs" in names or f"g{i}" in names or (i == 0 and "g" in names) for i in range(outputs)])
         known = self._known(params)
         fixed = [name for name in names if name in known]
         self.statics = tuple([known[name] for name in fixed])
-        pickers = [_picker(self._spots(f, fixed)) for f in formulas]
+        spots = [self._spots(f, fixed) for f in formulas]
+        pickers = [_picker(some) for some in spots]
         wants = [metas[i].with_grad(False) for i in self.wanted]
         self.calls = tuple([(formulas[0 if self.joint else at].function, pickers[0 if self.joint else at], want, want.with_grad(True))
                             for at, want in enumerate(wants)])
+        self.backward = None
+        if self.node_class.unrolled:
+            written = tuple([tuple([self._written(spot) for spot in some]) for some in spots])
+            functions = [f.function for f in formulas]
+            self.backward = unrolled_backward(self.saves, self.tensors, written)(self, functions, wants, self.statics)
 
     def _what_to_save(self, names: list[str]) -> tuple[tuple[tuple[str, int], ...], int]:
         """("operand" or "result", index) of what is saved, tensors first, and the number of those."""
@@ -97,6 +109,13 @@ class Recipe:
                 spots.append(int(name[1:] or 0))
         return spots
 
+    def _written(self, spot: int) -> str:
+        """The name of a place in the flat tuple, in the source of an unrolled function."""
+        if spot < self.outputs:
+            return f"g{spot}"
+        spot -= self.outputs
+        return f"v{spot}" if spot < len(self.saves) else f"c{spot - len(self.saves)}"
+
     def gradients(self, node: OpNode, grads: list, saved: tuple) -> list:
         """The gradient for each edge of a node."""
         values = (*grads, *saved, *self.statics)
@@ -121,7 +140,7 @@ class Recipe:
     def _linked(self, node: OpNode, x: Any, index: int, results: tuple | None) -> Any:
         if results is not None:
             return results[index]
-        if not x._meta.dtype.is_inexact:
+        if not (self.differentiable[index] and x._meta.dtype.is_inexact):
             return x
         linked = wrap(x._array, x._meta.with_grad(True), x._storage)
         linked._auto = new_state((node, index))

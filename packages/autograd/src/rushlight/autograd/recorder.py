@@ -12,6 +12,7 @@ from rushlight.autograd.recipe import Recipe
 from rushlight.autograd.rules.registry import Row, row_of
 from rushlight.autograd.saved import pack, quietly
 from rushlight.autograd.state import NO_GRAD, AutogradState, edge_of, new_state
+from rushlight.autograd.unrolled import unrolled_record
 from rushlight.autograd.views import check_writable, rewrite_history
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
@@ -82,13 +83,13 @@ def attach(result: Tensor, node: Any, output: int) -> None:
 
 
 def _one_result(recipe: Recipe, run: Callable) -> Callable:
-    def record(*operands: Any) -> Tensor:
-        result = run(*operands)
-        if mode.enabled:
-            attach(result, make_node(recipe, operands, (result,)), 0)
+    """The commonest case, and the one whose cost users feel: written out for the operands at hand, see `unrolled_record`."""
+
+    def observed(result: Tensor, operands: tuple) -> Tensor:
+        attach(result, make_node(recipe, operands, (result,)), 0)
         return result
 
-    return record
+    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors)(recipe, run, observed)
 
 
 def _several_results(recipe: Recipe, run: Callable) -> Callable:
@@ -99,7 +100,7 @@ def _several_results(recipe: Recipe, run: Callable) -> Callable:
             if any(r._meta.dtype.is_inexact for r in several):
                 node = make_node(recipe, operands, several)
                 for i, result in enumerate(several):
-                    if result._meta.dtype.is_inexact:
+                    if recipe.differentiable[i] and result._meta.dtype.is_inexact:
                         attach(result, node, i)
         return results
 

@@ -67,6 +67,7 @@ class _Unpacking:
 
     __slots__ = ()
 
+    unrolled = False
     saved: tuple | None
 
     def unpack(self) -> tuple:

@@ -165,9 +165,12 @@ def _infer_expand(input: Meta, *, shape: tuple[int, ...]) -> Meta:
 
 
 def _expand(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.lib.stride_tricks.as_strided(
-        array, shape, (0,) * (len(shape) - array.ndim) + tuple(
-            [stride if size == wanted else 0 for stride, size, wanted in zip(array.strides, array.shape, shape[len(shape) - array.ndim:])]))
+    lead = len(shape) - array.ndim
+    strides = (0,) * lead + tuple([stride if size == wanted else 0
+                                   for stride, size, wanted in zip(array.strides, array.shape, shape[lead:])])
+    if array.flags.c_contiguous:
+        return np.ndarray(shape, array.dtype, array, 0, strides)  # 0.5 us; as_strided takes 5
+    return np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
 expand_op = view("expand", _infer_expand, _expand, doc="Dimensions of size 1 repeated without copying.",

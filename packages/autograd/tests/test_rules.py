@@ -1,0 +1,135 @@
+"""Gradients of every op, on the samples of its declaration: against finite differences, to second order, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
+from rushlight.autograd.rules.registry import ROWS, row_of
+from rushlight.core import dtypes
+from rushlight.core.op import INPLACE, Op
+from rushlight.core.samples import samples_of
+
+WIDE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
+WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
+LIMIT = 40  # elements of an operand: finite differences cost two calls per element, in second order for each gradient
+
+CASES = [pytest.param(op, sample, id=f"{op.name}-{i}") for op in sorted(ROWS, key=lambda op: op.name)
+         for i, sample in enumerate(samples_of(op))]
+
+
+def smooth(x: np.ndarray) -> np.ndarray:
+    """The values in double precision, moved a little: samples like to lie on kinks and ties."""
+    rng = np.random.default_rng(x.size)
+    return x.astype(WIDE[x.dtype]) + rng.uniform(1e-3, 3e-3, x.shape) if x.dtype in WIDE else x
+
+
+def widened(op: Op, sample) -> tuple[list, tuple, list[int]]:
+    """The operands as float64 tensors, the params with float64 for float32, and which operands get a gradient."""
+    operands = [rushlight.tensor(smooth(x)) if isinstance(x, np.ndarray) else x for x in sample.operands]
+    row = row_of(op)
+    wanted = [i for i, x in enumerate(operands) if hasattr(x, "_meta") and x.dtype.is_inexact
+              and (row.joint or row.formulas.get(op.operand_name(i)))]
+    for i in wanted:
+        operands[i].requires_grad_()
+    return operands, tuple([WIDER.get(p, p) if isinstance(p, dtypes.dtype) else p for p in sample.params]), wanted
+
+
+def called(op: Op, operands: list, params: tuple, wanted: list[int]):
+    """The op as a function of the operands that get a gradient."""
+
+    def call(*values):
+        arguments = list(operands)
+        for i, value in zip(wanted, values):
+            arguments[i] = value * 1 if i in op.mutates else value
+        results = op.apply(tuple(arguments), params)
+        if not isinstance(results, tuple):
+            return results
+        return tuple([r for r in results if r.dtype.is_inexact])
+
+    return call
+
+
+def usable(op: Op, sample) -> tuple:
+    if op.random:
+        pytest.skip("a random op is no function of its operands")
+    if op.name.endswith("_backward") and any(name in ("out", "log_sum", "mean") for name in op.operands):
+        pytest.skip("takes results of the forward op, which do not vary on their own; the forward op's second order covers it")
+    operands, params, wanted = widened(op, sample)
+    if not wanted:
+        pytest.skip("no operand of this sample has a gradient")
+    if any(operands[i].numel() > LIMIT for i in wanted):
+        pytest.skip("too many elements for finite differences; a smaller sample covers the op")
+    call = called(op, operands, params, wanted)
+    values = [operands[i] for i in wanted]
+    out = call(*values)
+    out = out if isinstance(out, tuple) else (out,)
+    if not any(y.requires_grad for y in out):
+        pytest.skip("the result of this sample is not differentiable")
+    if any(y.requires_grad and not np.isfinite(y.detach().numpy()).all() for y in out):
+        pytest.skip("the result of this sample is not finite")
+    return call, values
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_first_order(op, sample):
+    call, values = usable(op, sample)
+    assert gradcheck(call, values)
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_second_order(op, sample):
+    call, values = usable(op, sample)
+    assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+
+
+COMPLEX = [pytest.param(op, id=op.name) for op in sorted(ROWS, key=lambda op: op.name)
+           if op.kind == "elementwise" and op.supports in ("all", "number", "inexact") and op.promote in ("default", "float", "real")]
+
+
+@pytest.mark.parametrize("op", COMPLEX)
+def test_elementwise_in_the_complex_plane(op):
+    rng = np.random.default_rng(3)
+    operands = [rushlight.tensor(rng.uniform(0.3, 0.8, 3) + 1j * rng.uniform(0.3, 0.8, 3)) for _ in op.operands]
+    row = row_of(op)
+    wanted = [i for i, name in enumerate(op.operands) if row.joint or row.formulas.get(name)]
+    for i in wanted:
+        operands[i].requires_grad_()
+    call = called(op, operands, (), wanted)
+    values = [operands[i] for i in wanted]
+    try:
+        with rushlight.no_grad():
+            call(*values)
+    except (RuntimeError, TypeError) as error:
+        pytest.skip(f"not defined for complex numbers: {error}")
+    assert gradcheck(call, values, fast_mode=True)
+    assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in sorted(ROWS, key=lambda op: op.name) if op in INPLACE])
+def test_in_place_form_has_the_same_gradients(op):
+    sample = samples_of(op)[0]
+    if not isinstance(sample.operands[0], np.ndarray):
+        pytest.skip("operand 0 of the sample is a number")
+    operands, params, wanted = widened(op, sample)
+    if not operands[0].dtype.is_inexact or not wanted:
+        pytest.skip("nothing to differentiate")
+    call, values = called(op, operands, params, wanted), [operands[i] for i in wanted]
+    expected = call(*values)
+    if expected.dtype is not operands[0].dtype or expected.shape != operands[0].shape or not expected.requires_grad:
+        pytest.skip("the result does not fit in operand 0")
+
+    def in_place(*given):
+        arguments = list(operands)
+        for i, value in zip(wanted, given):
+            arguments[i] = value
+        arguments[0] = arguments[0] * 1
+        return INPLACE[op].apply(tuple(arguments), params)
+
+    weight = rushlight.tensor(np.random.default_rng(0).normal(size=tuple(expected.shape)))
+    a = rushlight.autograd.grad(expected, values, weight, allow_unused=True, materialize_grads=True)
+    b = rushlight.autograd.grad(in_place(*values), values, weight, allow_unused=True, materialize_grads=True)
+    for x, y in zip(a, b):
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-12, atol=1e-12)
