@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rushlight.core import scalar as s
-from rushlight.kernels.cpu import elementwise
+from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.cpu.jit import compile_statistics
 
@@ -48,7 +48,7 @@ def test_broadcasting_and_strides(add_mul):
 
 
 def test_threads_cover_everything_once(add_mul, monkeypatch):
-    monkeypatch.setattr(elementwise.pool, "_num_threads", 3)
+    monkeypatch.setattr(pool, "_num_threads", 3)
     monkeypatch.setattr(add_mul, "grain", 1024)
     x, y = integers(100_003), integers(100_003)
     check(add_mul, np.empty_like(x), x, y)

@@ -9,7 +9,7 @@ Two loops, by where the neighbours in memory are:
 - rows: the innermost dimension is folded; lanes run along it;
 - columns: the innermost dimension is kept; lanes are neighbouring results, `ROWS` rows to a block.
 
-`kernel(lo, hi, layout, chunk, chunks, scratch, out, in0, ...)` works on tasks [lo, hi). A task is one chunk of `chunk` folded elements
+`kernel(lo, hi, layout, out, in0, ...)` works on tasks [lo, hi). A task is one chunk of `chunk` folded elements
 for one result (rows) or for `WIDTH` of them (columns). With `partial` it stores the wide accumulators, `out[chunk, result]`, and a second
 loop (`partials_source`) folds the chunks and finishes; without, it finishes itself.
 """
@@ -74,13 +74,13 @@ class FoldLoop:
     def signature(self) -> tuple[str, ...]:
         target = self.fold.wide if self.partial else self.fold.out
         inputs = (f"*{SHORT[dtype.name]}" for dtype in self.fold.pre.inputs)
-        return ("u64", "u64", "*i64", "u64", "u64", f"*{self.fold.narrow}", f"*{self.fold.wide}", f"*{target}", *inputs)
+        return ("u64", "u64", "*i64", f"*{target}", *inputs)
 
 
 def fold_source(loop: FoldLoop) -> str:
     """Source of `kernel` for the loop."""
     inputs = [f"in{k}" for k in range(len(loop.fold.pre.inputs))]
-    lines = [f"def kernel(lo, hi, layout, chunk, chunks, block, total, out0, {', '.join(inputs)}):", "    wide_vectors()"]
+    lines = [f"def kernel(lo, hi, layout, out0, {', '.join(inputs)}):", "    wide_vectors()"]
     lines += _read_layout(loop, inputs)
     lines += (_columns if loop.columns else _rows)(loop, inputs)
     return "\n".join(lines) + "\n"
@@ -88,7 +88,7 @@ def fold_source(loop: FoldLoop) -> str:
 
 def _read_layout(loop: FoldLoop, inputs: list[str]) -> list[str]:
     sizes = [f"n{d}" for d in range(loop.kept)] + [f"m{d}" for d in range(loop.folded)]
-    names = sizes + [f"out0_s{d}" for d in range(loop.kept)]
+    names = ["chunk", "chunks", *sizes] + [f"out0_s{d}" for d in range(loop.kept)]
     for name in inputs:
         names += [f"{name}_s{d}" for d in range(loop.kept)] + [f"{name}_r{d}" for d in range(loop.folded)]
     return [f"    {name} = u64(load(layout, u64({k})))" for k, name in enumerate(names)] + [
@@ -183,6 +183,8 @@ def _columns(loop: FoldLoop, inputs: list[str]) -> list[str]:
     row = [f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in folded_dims])}" for name in inputs]
     result = _offset([(f"k{d}", f"out0_s{d}") for d in outer] + [("j", f"out0_s{inner}")])
     return _indent([
+        f"block = stack_array({fold.narrow}, {WIDTH})",
+        f"total = stack_array({fold.wide}, {WIDTH})",
         f"strips = (n{inner} + u64({WIDTH - 1})) // u64({WIDTH})",
         "for task in range(lo, hi):",
         "    which = task % chunks",
@@ -220,13 +222,13 @@ def _columns(loop: FoldLoop, inputs: list[str]) -> list[str]:
 
 
 def partials_source(fold: Fold, kept: int) -> str:
-    """Source of `kernel(lo, hi, layout, chunks, out, partial)`: fold the chunks of each result in order, and finish."""
+    """Source of `kernel(lo, hi, layout, out, partial)`: fold the chunks of each result in order, and finish."""
     init_wide = literal_source(fold.init_wide.value, fold.init_wide.dtype)
     combine_wide, (total,) = emit(fold.combine_wide, ["whole", "part"], "w")
     finish, (value,) = emit(fold.finish, ["whole", "i64(count)"], "f")
-    names = [f"n{d}" for d in range(kept)] + [f"out0_s{d}" for d in range(kept)] + ["count", "results"]
+    names = [f"n{d}" for d in range(kept)] + [f"out0_s{d}" for d in range(kept)] + ["count", "results", "chunks"]
     return "\n".join([
-        "def kernel(lo, hi, layout, chunks, out0, partial):",
+        "def kernel(lo, hi, layout, out0, partial):",
         *(f"    {name} = u64(load(layout, u64({k})))" for k, name in enumerate(names)),
         "    for position in range(lo, hi):",
         f"        whole = {init_wide}",
@@ -243,4 +245,4 @@ def partials_source(fold: Fold, kept: int) -> str:
 
 def partials_signature(fold: Fold) -> tuple[str, ...]:
     """Argument types of `partials_source`."""
-    return ("u64", "u64", "*i64", "u64", f"*{fold.out}", f"*{fold.wide}")
+    return ("u64", "u64", "*i64", f"*{fold.out}", f"*{fold.wide}")

@@ -23,9 +23,9 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.kernels.build import build_program
-from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.pool import run_ufunc_chunked
+from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.layout import broadcasts, element_strides, plan_layout
 from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.source import Loop, is_call, loop_source
@@ -36,8 +36,8 @@ __all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
 # Below this many elements, strided or broadcast operands are copied first and the flat kernel runs: the copy costs
 # 1..3 us and saves compiling a loop (0.1 s) for every pattern of strides that small tensors happen to have.
 SMALL = 8192
-# A piece for a thread should take about this long, so that handing it over (3..6 us) does not show.
-PIECE_NANOSECONDS = 12_000.0
+# A piece for a thread should take about this long, so that handing it over (about 2 us in all) does not show.
+PIECE_NANOSECONDS = 6_000.0
 
 
 class ElementwiseKernel:
@@ -90,7 +90,7 @@ class ElementwiseKernel:
         if n < 2 * self.grain:
             native(0, n, *arrays)
         else:
-            pool.parallel_for(lambda lo, hi: native(lo, hi, *arrays), n, self.grain)
+            run_kernel(native, n, self.grain, *arrays)
         return out
 
     @staticmethod

@@ -27,10 +27,11 @@ from typing import Any
 
 from rushlight.core.scalar import Opaque
 
-# Part of every key: raise it when `intrinsics.py` or this file changes what the same source compiles to.
-GENERATOR_VERSION = 2
+# What the same source compiles to depends on these, so their text is part of every key.
+_OUR_FILES = ("intrinsics.py", "jit.py", "team_native.py")
 
-_kernels: dict[tuple[Any, ...], Callable[..., None]] = {}
+_kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
+_addresses: dict[Callable[..., Any], int] = {}
 _lock = threading.Lock()
 _statistics = {"memory": 0, "disk": 0, "compiled": 0}
 
@@ -52,35 +53,44 @@ def compile_statistics() -> dict[str, int]:
     return dict(_statistics)
 
 
-def compile_source(source: str, signature: Sequence[str], opaques: Sequence[Opaque] = ()) -> Callable[..., None]:
+def address_of(kernel: Callable[..., Any]) -> int:
+    """The address of a compiled kernel's native function, for `call_kernel`."""
+    return _addresses[kernel]
+
+
+def compile_source(source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = "") -> Callable[..., Any]:
     """Native code of the function `kernel` in `source`.
 
-    `signature` has "u64" for a number and "*f32" for an array passed by address. The callable checks nothing: passing
+    `signature` has "u64" for a number and "*f32" for an array passed by address, `returns` the result's type if it has one. The callable checks nothing: passing
     anything but arrays that the kernel's index range fits is a crash.
     """
-    key = (source, tuple(signature), *(fingerprint(opaque.function) for opaque in opaques))
+    key = (source, tuple(signature), returns, *(fingerprint(opaque.function) for opaque in opaques))
     kernel = _kernels.get(key)
     if kernel is not None:
         _statistics["memory"] += 1
         return kernel
     with _lock:
         if key not in _kernels:
-            _kernels[key] = _load_or_compile(key, source, signature, opaques)
+            _kernels[key] = _load_or_compile(key, source, signature, opaques, returns)
         return _kernels[key]
 
 
-def _load_or_compile(key: tuple[Any, ...], source: str, signature: Sequence[str], opaques: Sequence[Opaque]) -> Callable[..., None]:
+def _load_or_compile(
+    key: tuple[Any, ...], source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str
+) -> Callable[..., Any]:
     digest = hashlib.sha256(repr((key, _environment())).encode()).hexdigest()
     directory = cache_dir()
     path = directory / "kernels" / digest[:2] / f"{digest}.bin" if directory else None
     result = _read(path)
     if result is None:
-        result = _compile(source, signature, opaques, digest)
+        result = _compile(source, signature, opaques, returns, digest)
         _write(path, result)
         _statistics["compiled"] += 1
     else:
         _statistics["disk"] += 1
-    return result.entry_point
+    kernel = result.entry_point
+    _addresses[kernel] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    return kernel
 
 
 @cache
@@ -93,8 +103,9 @@ def _environment() -> tuple[str, ...]:
     config = numba.config
     features = config.CPU_FEATURES if config.CPU_FEATURES is not None else binding.get_host_cpu_features().flatten()
     cpu = config.CPU_NAME or binding.get_host_cpu_name()
-    versions = (platform.python_version(), numba.__version__, llvmlite.__version__, numpy.__version__, str(GENERATOR_VERSION))
-    return (*versions, platform.machine(), platform.system(), cpu, features)
+    versions = (platform.python_version(), numba.__version__, llvmlite.__version__, numpy.__version__)
+    ours = [hashlib.sha256(Path(__file__).with_name(name).read_bytes()).hexdigest() for name in _OUR_FILES]
+    return (*versions, *ours, platform.machine(), platform.system(), cpu, features)
 
 
 @cache
@@ -148,22 +159,24 @@ def _numba_types(signature: Sequence[str]) -> list[Any]:
     return [DataPointer(SCALARS[text[1:]]) if text.startswith("*") else SCALARS[text] for text in signature]
 
 
-def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], digest: str) -> Any:
+def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, digest: str) -> Any:
     from numba import njit, types
 
-    from rushlight.kernels.cpu.intrinsics import NAMESPACE
+    from rushlight.kernels.cpu.intrinsics import NAMESPACE, SCALARS
+    from rushlight.kernels.cpu.team_native import launch, work
 
     _numba_context()
     file = f"<rushlight kernel {digest[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace = {**NAMESPACE, "__name__": "rushlight.kernels.cpu.intrinsics"}  # the module numba names when the code is loaded again
+    namespace = {**NAMESPACE, "team_work": work, "team_launch": launch, "__name__": "rushlight.kernels.cpu.intrinsics"}  # the module numba names when the code is loaded again
     jitted: dict[Any, Any] = {}
     for opaque in opaques:
         namespace[opaque.name] = _jit_opaque(opaque.function, jitted)
     exec(compile(source, file, "exec"), namespace)
     # contract only: one rounding for a*b+c where the CPU has it. Nothing that changes NaN, infinities, signed zero or
     # the order of sums.
-    dispatcher = njit(types.void(*_numba_types(signature)), nogil=True, error_model="numpy", fastmath={"contract"})(namespace["kernel"])
+    result_type = SCALARS[returns] if returns else types.void
+    dispatcher = njit(result_type(*_numba_types(signature)), nogil=True, error_model="numpy", fastmath={"contract"})(namespace["kernel"])
     (result,) = dispatcher.overloads.values()
     return result
 

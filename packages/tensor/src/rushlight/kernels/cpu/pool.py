@@ -34,8 +34,8 @@ PIECES_PER_THREAD = 4
 
 _local = threading.local()
 _lock = threading.Lock()
-_jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-_workers = 0
+# Per worker, what it is to do next: called with the worker's number. Its length is the number of workers.
+_inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = []
 _num_threads = 0
 
 
@@ -55,7 +55,7 @@ class _Job:
         self.done = threading.Lock()
         self.done.acquire()
 
-    def work(self) -> None:
+    def work(self, me: int) -> None:
         size, n, pieces = self.size, self.n, self.pieces
         for piece in self._next:
             if piece >= pieces:
@@ -79,7 +79,7 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
     """
     threads = _num_threads or get_num_threads()
     pieces = min(n // grain if grain > 0 else n, threads * PIECES_PER_THREAD)
-    if pieces < 2 or threads < 2 or getattr(_local, "busy", False):
+    if pieces < 2 or threads < 2 or inside_piece():
         if n > 0:
             fn(0, n)
         return
@@ -88,13 +88,12 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
         size = -(-size // 64) * 64
     job = _Job(fn, n, size)
     helpers = min(threads, job.pieces) - 1
-    if _workers < helpers:
-        _start_workers(threads - 1)
-    for _ in range(helpers):
-        _jobs.put(job)
+    start_workers(helpers)
+    for inbox in _inboxes[:helpers]:
+        inbox.put(job.work)
     _local.busy = True
     try:
-        job.work()
+        job.work(-1)
         job.done.acquire()
     finally:
         _local.busy = False
@@ -103,18 +102,32 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
         raise job.error
 
 
-def _start_workers(wanted: int) -> None:
-    global _workers
+def inside_piece() -> bool:
+    """Whether this thread is at work on a piece: what it calls must stay on it."""
+    return getattr(_local, "busy", False)
+
+
+def start_workers(wanted: int) -> None:
+    """See that there are at least `wanted` workers."""
+    if len(_inboxes) >= wanted:
+        return
     with _lock:
-        while _workers < wanted:
-            threading.Thread(target=_worker, args=(_jobs,), name=f"rushlight-{_workers}", daemon=True).start()
-            _workers += 1
+        while len(_inboxes) < wanted:
+            inbox: queue.SimpleQueue[Callable[[int], None]] = queue.SimpleQueue()
+            me = len(_inboxes)
+            threading.Thread(target=_worker, args=(me, inbox), name=f"rushlight-{me}", daemon=True).start()
+            _inboxes.append(inbox)
 
 
-def _worker(jobs: queue.SimpleQueue[_Job]) -> None:
+def wake(me: int, task: Callable[[int], None]) -> None:
+    """Let worker `me` call `task(me)` when it is free."""
+    _inboxes[me].put(task)
+
+
+def _worker(me: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
     _local.busy = True
     while True:
-        jobs.get().work()
+        inbox.get()(me)
 
 
 def get_num_threads() -> int:
@@ -200,8 +213,9 @@ def _find_blas_setter(extension: str | None) -> Any:
 
 
 def _after_fork() -> None:
-    global _jobs, _lock, _workers, _local
-    _jobs, _lock, _workers, _local = queue.SimpleQueue(), threading.Lock(), 0, threading.local()
+    global _lock, _local
+    _lock, _local = threading.Lock(), threading.local()
+    _inboxes.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -24,8 +24,8 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.kernels.build import build_program
-from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.expand import expand
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.layout import element_strides, plan_layout
@@ -96,29 +96,21 @@ class ReduceKernel:
         chunks = max(1, -(-count // chunk))
         loop = FoldLoop(self.fold, columns, keep.rank, fold.rank, walks, partial=chunks > 1)
         native = compile_source(fold_source(loop), loop.signature, self._opaques)
-        packed = [*keep.sizes, *fold.sizes, *keep.strides[0]]
+        packed = [chunk, chunks, *keep.sizes, *fold.sizes, *keep.strides[0]]
         for k in range(len(ins)):
             packed += [*keep.strides[k + 1], *fold.strides[k]]
         layout = np.array(packed, dtype=np.int64)
         grain = max(1, GRAIN // max(1, chunk * width))
-        scratch = WIDTH if columns else 1
-        narrow, wide = self.fold.init.dtype, self.fold.init_wide.dtype
-
-        def run(target: np.ndarray, ins: Sequence[np.ndarray]) -> None:
-            def piece(lo: int, hi: int) -> None:
-                native(lo, hi, layout, chunk, chunks, np.empty(scratch, narrow), np.empty(scratch, wide), target, *ins)
-
-            pool.parallel_for(piece, tasks * chunks, grain)
-
         if chunks == 1:
-            return lambda out, *ins: run(out, ins)
+            return lambda out, *ins: run_kernel(native, tasks, grain, layout, out, *ins)
+        wide = self.fold.init_wide.dtype
         gather = compile_source(partials_source(self.fold, keep.rank), partials_signature(self.fold), self._opaques)
-        gather_layout = np.array([*keep.sizes, *keep.strides[0], count, results], dtype=np.int64)
+        gather_layout = np.array([*keep.sizes, *keep.strides[0], count, results, chunks], dtype=np.int64)
 
         def run_in_chunks(out: np.ndarray, *ins: np.ndarray) -> None:
             partial = np.empty(chunks * results, wide)
-            run(partial, ins)
-            gather(0, results, gather_layout, chunks, out, partial)
+            run_kernel(native, tasks * chunks, grain, layout, partial, *ins)
+            gather(0, results, gather_layout, out, partial)
 
         return run_in_chunks
 

@@ -1,0 +1,90 @@
+"""Native hand-over of kernels to the pool's threads.
+
+`run_kernel(kernel, n, grain, *arrays)` calls `kernel(lo, hi, *arrays)` over [0, n), on several threads when there is work for them.
+
+A Python thread needs the GIL for every piece it begins and ends, and waking a sleeping one takes 10..60 us: too much for the 10..500 us
+that most large tensors need. Here the threads wait in native code, without the GIL, and look for work for `PATIENCE` after the last
+job before they go to sleep; a job is handed over through shared words in about a microsecond. The rest is as in `pool`: the caller takes
+part, pieces come from a shared counter, and nobody waits for a thread that did not begin.
+
+One job at a time uses the team; a second caller meanwhile runs on its own thread. The shared words (int64):
+
+| word | meaning |
+| --- | --- |
+| CLAIMED | 1 while a job owns the team |
+| OPEN | 1 while there may be pieces left: threads may join |
+| ACTIVE | threads that joined; the job's words stay until it is 0 |
+| NEXT | the next piece |
+| KERNEL, COUNT, N, SIZE, ARGUMENTS... | the job |
+| ASLEEP + i | 1 when thread i sleeps, or is about to |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu.jit import address_of, compile_source
+
+ASLEEP = 64  # as in `team_native`
+MOST_THREADS = 256
+# Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
+PATIENCE = 200_000
+
+_words = np.zeros(ASLEEP + MOST_THREADS, np.int64)
+
+
+@cache
+def _work() -> Callable[..., None]:
+    source = "def kernel(me, patience, words):\n    team_work(me, patience, words)\n"
+    return compile_source(source, ("i64", "i64", "*i64"))
+
+
+@cache
+def _launcher(count: int) -> Callable[..., int]:
+    names = [f"a{k}" for k in range(count)]
+    source = (
+        f"def kernel(kernel_address, n, size, words, {', '.join(names)}):\n"
+        f"    arguments = ({''.join(f'address({name}), ' for name in names)})\n"
+        "    return team_launch(kernel_address, n, size, words, arguments)\n"
+    )
+    return compile_source(source, ("i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
+
+
+def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
+    """Call `kernel(lo, hi, *arrays)` for pieces of at least `grain` that cover [0, n)."""
+    pieces = n // grain
+    if pieces < 2 or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
+        kernel(0, n, *arrays)
+        return
+    pieces = min(pieces, threads * pool.PIECES_PER_THREAD)
+    size = -(-n // pieces)
+    if size > 64:
+        size = -(-size // 64) * 64
+    launcher = _launcher(len(arrays))
+    pool.start_workers(threads - 1)
+    for me in range(min(threads, pieces) - 1):
+        if _words[ASLEEP + me]:
+            _words[ASLEEP + me] = 0
+            pool.wake(me, _serve)
+    if not launcher(address_of(kernel), n, size, _words, *arrays):
+        kernel(0, n, *arrays)
+
+
+def _serve(me: int) -> None:
+    """What a woken thread of the pool does: take pieces of jobs until there was none for a while."""
+    _work()(me, PATIENCE, _words)
+
+
+def _after_fork() -> None:
+    _words[:ASLEEP] = 0  # a job may have been under way
+    _words[ASLEEP:] = 1
+
+
+_words[ASLEEP:] = 1
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

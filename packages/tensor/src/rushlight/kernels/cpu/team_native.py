@@ -1,0 +1,73 @@
+"""The compiled half of `team`: what threads do without the GIL. Imports numba; loaded with the first kernel that is shared out."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from rushlight.kernels.cpu.intrinsics import (
+    atomic_add,
+    atomic_claim,
+    atomic_load,
+    atomic_store,
+    call_kernel,
+    cycles,
+    give_way,
+    pause,
+)
+
+# Places in the shared words; those that different threads write to lie in different cache lines.
+CLAIMED, OPEN, ACTIVE, NEXT, KERNEL, COUNT, N, SIZE, ARGUMENTS, ASLEEP = 0, 8, 16, 24, 32, 33, 34, 35, 40, 64
+
+
+@njit
+def take_pieces(words, kernel, count, n, size):
+    while True:
+        low = atomic_add(words, NEXT, 1) * size
+        if low >= n:
+            return
+        call_kernel(kernel, low, min(low + size, n), words, ARGUMENTS, count)
+
+
+@njit
+def work(me, patience, words):
+    """Take part in jobs; return when there was none for `patience` cycles."""
+    since = cycles()
+    while True:
+        if atomic_load(words, OPEN) == 0:
+            if cycles() - since < patience:
+                pause()
+                continue
+            atomic_store(words, ASLEEP + me, 1)
+            if atomic_load(words, OPEN) == 0:
+                return
+            atomic_store(words, ASLEEP + me, 0)  # a job came between the look and the note: its caller saw us awake
+        # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen here.
+        atomic_add(words, ACTIVE, 1)
+        if atomic_load(words, OPEN) != 0:
+            take_pieces(words, words[KERNEL], words[COUNT], words[N], words[SIZE])
+        atomic_add(words, ACTIVE, -1)
+        while atomic_load(words, OPEN) != 0 and atomic_load(words, NEXT) * atomic_load(words, SIZE) >= atomic_load(words, N):
+            pause()  # the others are in their last pieces
+        since = cycles()
+
+
+@njit
+def launch(kernel, n, size, words, arguments):
+    """Run a job with the team; 0 when another job has it."""
+    if not atomic_claim(words, CLAIMED):
+        return 0
+    words[KERNEL], words[COUNT], words[N], words[SIZE] = kernel, len(arguments), n, size
+    for k in range(len(arguments)):
+        words[ARGUMENTS + k] = arguments[k]
+    atomic_store(words, NEXT, 0)
+    atomic_store(words, OPEN, 1)
+    take_pieces(words, kernel, len(arguments), n, size)
+    atomic_store(words, OPEN, 0)
+    waited = 0
+    while atomic_load(words, ACTIVE) != 0:
+        waited += 1
+        if waited > 1000:
+            give_way()  # the other thread may need this very processor
+        pause()
+    atomic_store(words, CLAIMED, 0)
+    return 1
