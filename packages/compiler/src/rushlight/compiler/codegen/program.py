@@ -3,7 +3,9 @@
 `program.source` shows it:
 
     def program(v0, v1):
-        v2 = fused_0(v0, v1)  # mul, add, tanh
+        v2_ = empty(m_v2)
+        fused_0(0, 128, v2_, v0._array, v1._array)  # mul, add, tanh
+        v2 = wrap(v2_, m_v2)
         v3 = call_1(v2)  # sum
         del v2
         return [v3]
@@ -19,9 +21,11 @@ from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
 from rushlight.compiler.lower.fuse import Group, groups_of
 from rushlight.compiler.lower.scalars import compose
 from rushlight.core import eager
+from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
+from rushlight.kernels.layout import plan_layout
 
 
 class Program:
@@ -56,31 +60,49 @@ class Program:
         lines = [f"def program({listed(self.graph.inputs)}):"]
         free_after = _last_uses(steps, self.graph.outputs)
         for number, (group, results) in enumerate(steps):
-            fused = len(group.nodes) > 1
-            callee = f"{'fused' if fused else 'call'}_{number}"
+            words = ", ".join([node.op.name for node in group.nodes])
             operands = listed(group.operands())
-            namespace[callee] = self._fused(group, results) if fused else call_of(group.nodes[0])
-            comma = "," if len(results) == 1 and (fused or not _single(group.nodes[0])) else ""
-            lines.append(f"    {listed(results)}{comma} = {callee}({operands})  # {', '.join(n.op.name for n in group.nodes)}")
+            if len(group.nodes) > 1:
+                lines += self._fused(number, group, results, operands.split(", "), listed(results).split(", "), namespace, words)
+            else:
+                namespace[f"call_{number}"] = call_of(group.nodes[0])
+                comma = "," if len(results) == 1 and not _single(group.nodes[0]) else ""
+                lines.append(f"    {listed(results)}{comma} = call_{number}({operands})  # {words}")
             if free_after[number]:
                 lines.append(f"    del {listed(free_after[number])}")
         lines.append(f"    return [{listed(self.graph.outputs)}]")
         return "\n".join(lines) + "\n"
 
-    def _fused(self, group: Group, results: list[Value]) -> Callable[..., tuple]:
+    def _fused(self, number: int, group: Group, results: list[Value], reads: list[str], writes: list[str], namespace: dict[str, Any],
+               words: str) -> list[str]:
+        """The lines that allocate the results of a group, run its loop, and wrap them."""
         operands = group.operands()
+        metas = [v.meta for v in (*results, *operands)]
         kernel = elementwise_kernel(compose(group.nodes, operands, results), [v.meta.numpy for v in operands],
                                     tuple([v.meta.numpy for v in results]))
         self.kernels.append(kernel)
-        metas = [v.meta for v in results]
-        empty_array = eager.empty_array
+        shape, size = results[0].meta.shape, results[0].meta.numel
+        made = [f"{name}_" for name in writes]
+        arrays = ", ".join([*made, *[f"{name}._array" for name in reads]])
+        lines = [f"    {array} = empty(m_{name})" for array, name in zip(made, writes)]
+        if 0 < size < 2 * kernel.grain:
+            # The metadata is guarded, so the walk through memory is known now and the native loop is called directly.
+            walk = plan_layout(shape, [broadcast_strides(m, shape) for m in metas])
+            namespace[f"fused_{number}"] = kernel.loop(walk.walks, walk.rank)
+            namespace[f"layout_{number}"] = walk.packed()
+            layout = "" if walk.flat else f"layout_{number}, "
+            lines.append(f"    fused_{number}(0, {size}, {layout}{arrays})  # {words}")
+        elif size:
+            namespace[f"fused_{number}"] = kernel
+            lines.append(f"    fused_{number}(({', '.join(made)},), {', '.join([f'{name}._array' for name in reads])})  # {words}")
+        namespace.update({"empty": eager.empty_array, "wrap": wrap, **{f"m_{name}": v.meta for name, v in zip(writes, results)}})
+        return lines + [f"    {name} = wrap({name}_, m_{name})" for name in writes]
 
-        def run(*tensors: Tensor) -> tuple:
-            arrays = tuple([empty_array(m) for m in metas])
-            kernel(arrays, *[t._array for t in tensors])
-            return tuple([wrap(array, m) for array, m in zip(arrays, metas)])
 
-        return run
+def broadcast_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Element strides of an operand read at a larger shape: 0 where it repeats."""
+    own = tuple([0 if size == 1 else stride for size, stride in zip(m.shape, m.strides)])
+    return (0,) * (len(shape) - m.ndim) + own
 
 
 def _single(node: Node) -> bool:
