@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.random  # here and not in every forked worker anew
 
 import rushlight
 from rushlight import Tensor
@@ -130,7 +131,7 @@ def seed_worker(seed: int) -> None:
 
 def use_one_thread() -> None:
     """Keep a worker process to one thread: the workers are the parallelism."""
-    rushlight.set_num_threads(1)
+    pool.set_num_threads(1)
 
 
 def pinned(tensor: Tensor) -> Tensor:
