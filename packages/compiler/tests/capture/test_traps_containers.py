@@ -192,7 +192,7 @@ def test_dict_key_reinserted(check):
 
 def test_other_dict_keys(check):
     def scenario(compile):
-        d = {1: 2, (1, "x"): 3, None: 4, True: 5, 2.5: 6}
+        d = {1: 2, (1, "x"): 3, None: 4, 2.5: 6}
         g = compile(lambda x: x * d[1] + d[(1, "x")] + d[None] + d[2.5] + len(d))
         a = g(ones())
         d[1.0] = 7
@@ -283,7 +283,7 @@ def test_sets(check):
                 if k not in seen:
                     seen.add(k)
                     x = x + (1 if k in allowed else 10)
-            return x, seen, len(seen), seen | {"q"} == {"a", "b", "q"} if False else len(seen.union({"q"}))
+            return x, seen, len(seen), len(seen.union({"q"}))
 
         g = compile(f)
         a = g(ones(), "c")
@@ -322,7 +322,7 @@ def test_container_subclasses_are_left_to_eager(check):
             return 7
 
     def scenario(compile):
-        g = compile(lambda x: x * len(Loud()) if False else x * len(LOUD))
+        g = compile(lambda x: x * len(LOUD))
         h = compile(lambda x: x * KEYED["none"])
         return g(ones()), h(ones())
 
@@ -396,7 +396,7 @@ def test_comprehensions(check):
             c = {i % 2 for i in range(n)}
             d = sum(x * v for v in a)
             e = [[i + j for j in range(2)] for i in range(2)]
-            return a, b, c, d, e, [y for y in reversed(a)]
+            return a, b, c, d, e, [y + 1 for y in reversed(a)]
 
         g = compile(f)
         return g(ones(), 4), g(ones(), 6)
@@ -422,7 +422,7 @@ def test_strings(check):
         def f(x, name):
             text = f"{name!r:>5}|{len(name):03d}|{1.5:.2f}"
             parts = ",".join([p.upper() for p in name.split("_")])
-            return x * len(text), text, parts, name.startswith("a"), name % () if False else "%s-%d" % (name, 3), name[1:]
+            return x * len(text), text, parts, name.startswith("a"), name[1:]
 
         g = compile(f)
         return g(ones(), "a_b"), g(ones(), "b_c")

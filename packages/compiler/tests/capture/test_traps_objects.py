@@ -337,6 +337,36 @@ def test_two_paths_to_one_object_the_other_way_round(check):
     check(scenario)
 
 
+def test_two_paths_that_only_read(check):
+    def scenario(compile):
+        box = Box(k=2)
+        pair = Box(a=box, b=box)
+        g = compile(lambda x: x * pair.a.k + pair.b.k)
+        first = g(ones())
+        pair.b = Box(k=30)
+        return first, g(ones())
+
+    check(scenario)
+
+
+def test_two_paths_to_the_object_of_a_written_tensor(check):
+    def scenario(compile):
+        box = Box(w=ones())
+        pair = Box(a=box, b=box)
+
+        def f(x):
+            y = x + pair.a.w
+            pair.b.w.add_(1)
+            return y
+
+        g = compile(f)
+        seen = [g(ones())]
+        pair.b = Box(w=ones())
+        return [*seen, g(ones()), pair]
+
+    check(scenario)
+
+
 def test_dataclass(check):
     @dataclasses.dataclass
     class Config:

@@ -1,7 +1,8 @@
 """Which objects were the same at capture, and must be (or must not be) the same again.
 
-The dry run knows objects by identity: a write through one path is seen through every other path to the same object. A
-later call may only reuse it when the paths meet in the same way. That matters for objects that the program writes.
+The dry run knows objects by identity: what is read or written through one path is seen through every other path to the
+same object. A later call may only reuse it when these paths meet again. Paths that did not meet must stay apart where
+the program writes.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def _objects(session: Session) -> None:
         groups.setdefault(type(obj), []).append(list(sources))
         if id(obj) in written:
             dirty.add(type(obj))
-    for kind in dirty:
-        for sources in groups[kind]:
+    for kind, found in groups.items():
+        for sources in found:
             for other in sources[1:]:
                 session.tree.relate("same", sources[0], other)
-        if len(groups[kind]) > 1:
-            session.tree.relate("distinct", *[sources[0] for sources in groups[kind]])
+        if kind in dirty and len(found) > 1:
+            session.tree.relate("distinct", *[sources[0] for sources in found])
 
 
 def _written(session: Session) -> set[int]:

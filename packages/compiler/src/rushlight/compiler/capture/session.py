@@ -262,5 +262,6 @@ def is_dict(cls: type) -> bool:
         return True
     if not issubclass(cls, dict) or not cls.__module__.startswith("rushlight."):
         return False
-    fixed = set(dict.__dict__) - {"__new__", "__init__", "__doc__", "__class_getitem__"}
-    return all(getattr(cls, name) is getattr(dict, name) for name in fixed) and not hasattr(cls, "__missing__")
+    between = cls.__mro__[:cls.__mro__.index(dict)]
+    protocol = {*dict.__dict__, "__missing__"} - {"__new__", "__init__", "__doc__"}
+    return not any(name in c.__dict__ for c in between for name in protocol)

@@ -78,13 +78,14 @@ class DictV(Value):
     matters is the whole dict `complete`.
     """
 
-    __slots__ = ("base", "source", "entries", "complete", "log", "kind")
+    __slots__ = ("base", "source", "entries", "complete", "log", "kind", "shape")
 
     def __init__(self, entries: dict[Any, Value] | None = None, base: dict | None = None, source: Source | None = None,
                  kind: type = dict) -> None:
         self.base, self.source, self.kind = base, source, kind
         self.entries: dict[Any, Value | None] = {} if entries is None else entries
         self.complete = base is None
+        self.shape = 0  # counts insertions and deletions
         self.log: list[tuple] = []
         if base is not None and len(base) < 4096 and not all(map(_harmless, base)):
             raise Abort("a dict with keys of a class that defines its own hash")
@@ -123,6 +124,8 @@ class DictV(Value):
 
     def set(self, key: Any, value: Value) -> None:
         """`d[key] = value`."""
+        if not self.complete or key not in self.entries:
+            self.shape += 1
         self.entries[key] = value
         if self.base is not None:
             self.log.append((key, value))
@@ -131,6 +134,7 @@ class DictV(Value):
         """`del d[key]`; False when there is no such key."""
         if self.get(key) is None:
             return False
+        self.shape += 1
         if self.complete:
             del self.entries[key]
         else:

@@ -92,12 +92,12 @@ def _list_steps(found: ListV) -> Iterator[Value]:
 def dict_steps(mapping: DictV, what: str) -> Iterator[Value]:
     """Iterate over a dict's keys, values or items."""
     entries = mapping.load()
-    size = len(entries)
+    shape = mapping.shape
     for key in list(entries):
-        if len(mapping.load()) != size or key not in mapping.load():
-            raise Abort("a dict that changes while it is iterated over")
-        found = mapping.load()[key]
+        found = entries[key]
         yield constant(key) if what == "keys" else found if what == "values" else TupleV([constant(key), found])
+        if mapping.shape != shape:
+            raise Abort("a dict that changes while it is iterated over")
 
 
 def _guarded_set(value: SetV) -> Iterator[Value]:

@@ -1,0 +1,250 @@
+"""Random programs with random changes of the world between calls, run eagerly and compiled.
+
+`python fuzz.py [first seed] [count]` looks for differences for as long as it is told to and shrinks what it finds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import rushlight as torch
+
+PRELUDE = '''
+import rushlight as torch
+G = 2
+F = 1.5
+L = [1, 2, 3]
+D = {"a": 1, "b": 2}
+class C:
+    k = 3
+    def __init__(self, v):
+        self.v = v
+        self.items = [v]
+        self.w = torch.ones(2, 3)
+    def act(self, x):
+        return x * self.k + self.v
+    @property
+    def twice(self):
+        return self.v * 2
+    def __len__(self):
+        return len(self.items)
+class E(C):
+    def act(self, x, extra=1):
+        return super().act(x) - extra
+O = C(1)
+P = E(2)
+Q = O
+def helper(a, b=2, *rest, c=3, **more):
+    return a * b + c + sum(rest) + len(more)
+def steps(n):
+    for i in range(n):
+        yield i * 2
+def make():
+    cell = 4
+    def get():
+        return cell
+    def bump(by=1):
+        nonlocal cell
+        cell += by
+        return cell
+    return get, bump
+get, bump = make()
+'''
+
+NUMBERS = ["G", "n", "O.v", "P.v", "O.k", "P.k", "len(L)", "D['a']", "D.get('z', 5)", "L[0]", "L[-1]", "O.twice", "get()", "len(O)",
+           "helper(n)", "helper(G, c=n)", "helper(1, 2, 3, z=4)", "max(L)", "sum(steps(n % 4))", "i", "x.shape[0]", "x.dim()", "len(D)",
+           "getattr(O, 'extra', 7)", "int(F)", "(n if n > 1 else -1)", "bump()", "sum(v for v in L if v)", "O.items[0]", "x.numel()",
+           "3", "0", "-1", "True", "sum([v * 2 for v in L[:2]])", "sorted(L)[0]", "P.items.count(2)"]
+TENSORS = ["x", "t", "O.w", "P.w", "O.act(x)", "P.act(t)", "x + 1", "t * G", "x * F", "x.exp()", "t.sum(0)", "torch.ones(3)", "x[0]",
+           "x.t().t()", "t.detach()", "torch.relu(x)", "-t", "x.view(-1)", "helper(x)", "(x if x.dim() == 2 else t)", "x.clone()",
+           "torch.zeros(2, 3)", "t - O.w", "x.float()"]
+KEYS = ["'a'", "'z'", "n"]
+CONDITIONS = ["n > 2", "G == 2", "O is Q", "O is P", "x.dim() == 2", "'a' in D", "'z' in D", "L", "isinstance(O, E)", "hasattr(O, 'extra')",
+              "O.k < P.k", "not D", "x is t", "type(G) is int", "2 in L", "O.items is L", "x.requires_grad", "n % 2", "O == P", "len(O)"]
+
+
+class Writer:
+    """Writes one random program."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def pick(self, items: list[str]) -> str:
+        """One of several texts."""
+        return self.rng.choice(items)
+
+    def number(self) -> str:
+        """An expression that gives a number, if all goes well."""
+        if self.rng.random() < 0.3:
+            return f"({self.number()} {self.pick(['+', '-', '*', '//', '%'])} {self.number()})"
+        return self.pick(NUMBERS)
+
+    def tensor(self) -> str:
+        """An expression that gives a tensor, if all goes well."""
+        roll = self.rng.random()
+        if roll < 0.2:
+            return f"({self.tensor()} {self.pick(['+', '-', '*'])} {self.tensor()})"
+        if roll < 0.4:
+            return f"({self.pick(TENSORS)} {self.pick(['+', '*'])} {self.number()})"
+        return self.pick(TENSORS)
+
+    def simple(self) -> str:
+        """A statement on one line."""
+        n, t = self.number, self.tensor
+        makers = [
+            lambda: f"t = {t()}", lambda: f"x = {t()}", lambda: f"G = {n()}", lambda: f"O.v = {n()}", lambda: f"P.k = {n()}",
+            lambda: f"L.append({n()})", lambda: "L.pop()", lambda: f"L[0] = {n()}", lambda: f"D[{self.pick(KEYS)}] = {n()}",
+            lambda: "D.pop('a', None)", lambda: f"O.extra = {n()}", lambda: "del O.extra", lambda: f"O.items.extend([{n()}])",
+            lambda: f"t.{self.pick(['add_', 'mul_', 'sub_'])}({self.pick(['1', '2', n()])})", lambda: "t += 1", lambda: "O.last = t",
+            lambda: f"x.{self.pick(['add_', 'mul_'])}(2)", lambda: "t[0] = 5", lambda: "O.w.add_(1)", lambda: "P.w = t", lambda: "O.items = L",
+            lambda: f"a, *b = L; t = t + a + len(b) + {n()}", lambda: "Q = P", lambda: f"D.update(b={n()}, c=1)",
+            lambda: f"t = t * len([v for v in D.values() if v != {n()}])", lambda: f"L[1:2] = [{n()}, 9]", lambda: "bump(2)",
+            lambda: "t = t + sum(map(lambda v: v + n, L))", lambda: f"K = {{k: v + 1 for k, v in D.items()}}; t = t + len(K)",
+            lambda: "C.k = C.k + 1", lambda: f"t = (lambda y, s={n()}: y * s)(t)", lambda: "keep.append(t)", lambda: "keep.append((n, x))",
+            lambda: "v = t.view(-1); v.add_(1)", lambda: "s = t.detach(); keep.append(s)", lambda: "L.sort()", lambda: "L.reverse()",
+        ]
+        return self.rng.choice(makers)()
+
+    def block(self, depth: int, count: int) -> list[str]:
+        """Some statements."""
+        lines: list[str] = []
+        for _ in range(count):
+            lines += self.statement(depth)
+        return lines
+
+    def statement(self, depth: int) -> list[str]:
+        """A statement of one or more lines."""
+        roll = self.rng.random()
+        inner = [f"    {line}" for line in self.block(depth - 1, self.rng.randint(1, 2))] if depth else []
+        if not depth or roll < 0.6:
+            return [self.simple()]
+        if roll < 0.72:
+            other = [f"    {line}" for line in self.block(depth - 1, 1)]
+            return [f"if {self.pick(CONDITIONS)}:", *inner, "else:", *other]
+        if roll < 0.8:
+            return [f"for i in {self.pick(['range(3)', 'list(L)', 'steps(2)', 'range(n % 3)', 'D.values()'])}:", *inner]
+        if roll < 0.88:
+            caught = self.pick(["(KeyError, IndexError)", "ZeroDivisionError", "AttributeError", "Exception", "TypeError"])
+            return ["try:", *inner, f"except {caught}:", f"    {self.simple()}"]
+        if roll < 0.92:
+            return ["with torch.no_grad():", *inner]
+        if roll < 0.95:
+            return [f"return t * {self.number()}" if self.rng.random() < 0.5 else f"raise ValueError({self.number()})"]
+        if roll < 0.975:
+            return [self.pick(["t = t * t.sum().item()", "keep.append(str(n))", "keep.append(f'{G}-{n:>3}')", "assert n < 3, 'big'"])]
+        return [f"def local(y, k={self.number()}):", f"    return y * k + {self.number()}", "t = local(t)"]
+
+    def program(self) -> list[str]:
+        """The body of the function."""
+        return self.block(2, self.rng.randint(2, 6))
+
+
+MUTATIONS = [
+    "G = G + 1", "G = float(G)", "G = 2", "F = -0.0", "F = 2.5", "L.append(7)", "L[:] = [4, 5]", "L = [9, 8, 7]", "D['z'] = 3",
+    "D.pop('b', None)", "D = {'b': 5, 'a': 6}", "O.v = 10", "O.extra = 2", "O = E(5)", "P = O", "Q = P", "O.items = L", "C.k = 8",
+    "O.k = 4", "O.__class__ = E", "C.act = lambda self, x: x - 100", "E.__bases__ = (C,)", "helper = lambda *a, **k: 1", "bump(3)",
+    "helper.__defaults__ = (5,)", "O.w = torch.ones(2, 3) * 4", "O.w = torch.ones(2, 3, requires_grad=True)", "P.w = O.w", "O.items.append(1)",
+    "steps = lambda n: [n, n]", "O.twice2 = 1", "E.k = 9", "L = (1, 2, 3)", "O.v = 1.0", "O.v = True", "len = lambda x: 2", "get, bump = make()",
+    "C.twice = property(lambda self: 77)", "D = {}", "O.w = torch.ones(3)", "pass",
+]
+ARGUMENTS = ["torch.ones(2, 3), 1", "torch.ones(2, 3), 3", "torch.ones(2, 3) * 2, 2", "torch.ones(3, 2).t(), 2", "torch.ones(2, 3), 1.5",
+             "torch.ones(2, 3, requires_grad=True) * 1, 2", "O.w, 2", "torch.ones(3), 2", "torch.ones(2, 3, dtype=torch.float64), 1"]
+
+
+def scenario(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
+    """The body of a program, and the steps: a change of the world and the arguments of a call."""
+    rng = random.Random(seed)
+    writer = Writer(rng)
+    body = writer.program()
+    steps = [("pass", rng.choice(ARGUMENTS[:2]))]
+    for _ in range(rng.randint(2, 5)):
+        steps.append((rng.choice(MUTATIONS) if rng.random() < 0.8 else "pass", rng.choice(ARGUMENTS) if rng.random() < 0.4 else steps[0][1]))
+    return body, steps
+
+
+def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> list[Any]:
+    """What is observed when the steps are run."""
+    world: dict[str, Any] = {"keep": []}
+    text = "\n".join(["def f(x, n):", "    global G, Q", "    t = x + 0", "    i = 0", *[f"    {line}" for line in body], "    return x, t, G, i"])
+    exec(PRELUDE, world)
+    exec(text, world)
+    f = compile(world["f"])
+    seen: list[Any] = []
+    for change, arguments in steps:
+        try:
+            exec(change, world)
+        except Exception as error:
+            seen.append(type(error).__name__)
+        inputs = eval(f"({arguments})", world)
+        try:
+            seen.append(observed(f(*inputs)))
+        except Exception as error:
+            seen.append((type(error).__name__, str(error)))
+        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep")] + [world["Q"] is world["O"], world["Q"] is world["P"]]
+        seen.append(observed([state, inputs, world["C"].k, torch.is_grad_enabled(), world["get"]()]))
+    return seen
+
+
+def differs(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> bool:
+    """Do eager and compiled runs differ?"""
+    try:
+        expected = run(body, steps, lambda fn: fn, observed)
+    except SyntaxError:
+        return False
+    return run(body, steps, compile, observed) != expected
+
+
+def shrink(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> tuple[list[str], list[tuple[str, str]]]:
+    """A smaller scenario that still differs."""
+    changed = True
+    while changed:
+        changed = False
+        for items in (body, steps):
+            for i in reversed(range(len(items))):
+                fewer = items[:i] + items[i + 1:]
+                attempt = (fewer, steps) if items is body else (body, fewer)
+                if differs(*attempt, compile, observed):
+                    (body, steps), changed = attempt, True
+                    break
+    return body, steps
+
+
+if __name__ == "__main__":
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
+
+    spec = spec_from_file_location("conftest", Path(__file__).with_name("conftest.py"))
+    conftest = module_from_spec(spec)
+    spec.loader.exec_module(conftest)
+    first, count = int(sys.argv[1]) if len(sys.argv) > 1 else 0, int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    states: list[Any] = []
+
+    def compiling(fn: Any) -> Any:
+        """Compile with the interpreting backend."""
+        made = torch.compile(fn, backend="eager")
+        states.append(made._rushlight_state)
+        return made
+
+    captured = 0
+    reasons: dict[str, int] = {}
+    for seed in range(first, first + count):
+        body, steps = scenario(seed)
+        states.clear()
+        try:
+            wrong = differs(body, steps, compiling, conftest.observed)
+        except Exception as error:
+            print(f"seed {seed}: {type(error).__name__}: {error}")
+            continue
+        for state in states:
+            captured += state.captures
+            for text in state.aborts:
+                reason = text.split(" (")[0].split(":")[0]
+                reasons[reason] = reasons.get(reason, 0) + 1
+        if wrong:
+            body, steps = shrink(body, steps, compiling, conftest.observed)
+            print(f"seed {seed} differs:", *body, *[f"# {s}" for s in steps], sep="\n    ")
+    print(f"{count} programs, {captured} captures; given up:")
+    for reason, times in sorted(reasons.items(), key=lambda item: -item[1])[:25]:
+        print(f"{times:6} {reason}")
