@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rushlight.core import scalar as s
-from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu import elementwise, pool
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.cpu.jit import compile_statistics
 
@@ -197,3 +197,25 @@ def test_opaque_function_keeps_float32_results():
     elementwise_kernel(lambda v: harmonic(v) * 2, [F32], F32)(out, x)
     np.testing.assert_allclose(out, harmonic(x) * 2, rtol=1e-7)
     assert harmonic(x).dtype == F32 and harmonic(3.0) == 11 / 6
+
+
+def test_large_calls_change_over_to_the_loop_without_a_trace():
+    x = integers(3000)
+    kernel = elementwise_kernel(lambda a, b: a + b, [F32, F32], F32)
+    run = elementwise.large_kernel(np.add, kernel)
+    results = []
+    before = compile_statistics()
+    for call in range(elementwise.COMPILE_AFTER + 2):
+        results.append(run(np.empty_like(x), x / 3, x / 7).tobytes())
+        if call == elementwise.COMPILE_AFTER - 1:
+            assert compile_statistics() == before
+    assert compile_statistics() != before and len(set(results)) == 1
+
+
+def test_large_calls_of_libm_functions_stay_with_numpy():
+    x = np.linspace(-1, 1, 100)
+    run = elementwise.large_kernel(np.arcsin, elementwise_kernel(s.asin, [np.float64], np.float64))
+    before = compile_statistics()
+    for _ in range(elementwise.COMPILE_AFTER + 2):
+        np.testing.assert_array_equal(run(np.empty_like(x), x), np.arcsin(x))
+    assert compile_statistics() == before

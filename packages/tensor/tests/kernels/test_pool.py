@@ -136,10 +136,10 @@ def test_fork_starts_afresh():
 def test_ufunc_in_pieces(shape):
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     out = np.empty_like(x)
-    assert pool.run_ufunc_chunked(np.add, out, x, 2.0) is out
+    assert pool.run_ufunc_chunked(np.add, out, x, 2.0, grain=1000) is out
     np.testing.assert_array_equal(out, x + np.float32(2))
-    pool.run_ufunc_chunked(np.multiply, out.T, x.T, x[-1] if x.ndim == 1 else x.T[:, :1])
+    pool.run_ufunc_chunked(np.multiply, out.T, x.T, x[-1] if x.ndim == 1 else x.T[:, :1], grain=1000)
     np.testing.assert_array_equal(out.T, x.T * (x[-1] if x.ndim == 1 else x.T[:, :1]))
     truth = np.empty(shape, bool)
-    pool.run_ufunc_chunked(np.less, truth, x, np.float32(0))
+    pool.run_ufunc_chunked(np.less, truth, x, np.float32(0), grain=1000)
     np.testing.assert_array_equal(truth, x < 0)

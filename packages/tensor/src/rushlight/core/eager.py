@@ -161,14 +161,11 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
 
 def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: np.ufunc | None) -> Callable:
     """Plans for many elements: pooled memory and all threads; a plain ufunc where one does, else the compiled loop."""
-    if ufunc is not None and out.dtype not in dtypes.HALF:
-        def run(*operands: Any) -> Tensor:
-            result = empty_array(out)
-            pool.run_ufunc_chunked(ufunc, result, *[x._array for x in operands])
-            return wrap(result, out)
-
-        return run
     kernel = compiled_loop(op, metas, compute, out)
+    if ufunc is not None and out.dtype not in dtypes.HALF:
+        from rushlight.kernels.cpu.elementwise import large_kernel
+
+        kernel = large_kernel(ufunc, kernel)
 
     def run_compiled(*operands: Any) -> Tensor:
         result = empty_array(out)

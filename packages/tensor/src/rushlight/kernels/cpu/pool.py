@@ -222,11 +222,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 32768) -> np.ndarray:
+def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 1 << 18) -> np.ndarray:
     """`ufunc(*ins, out=out)` in pieces on the pool: numpy's loops release the GIL, so they scale without any
     compilation.
 
-    Cuts along the first axis of `out`; contiguous operands of one shape are cut flat. Operands that are broadcast
+    A piece costs about 50 us to hand over (waking a thread, the GIL), hence the large `grain`. Cuts along the first axis of `out`; contiguous operands of one shape are cut flat. Operands that are broadcast
     along the first axis are passed whole.
     """
     n = out.size
