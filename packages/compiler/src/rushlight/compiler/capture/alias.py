@@ -7,8 +7,6 @@ the program writes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.memory import share_memory
 from rushlight.compiler.capture.session import Session
@@ -16,10 +14,10 @@ from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.view import DictV, ListV
 
 
-def require_aliasing(session: Session, epilogue: Any) -> None:
+def require_aliasing(session: Session) -> None:
     """Add the relations between sources that the captured writes depend on."""
     _objects(session)
-    _tensors(session, epilogue)
+    _tensors(session)
 
 
 def _objects(session: Session) -> None:
@@ -52,7 +50,7 @@ def _written(session: Session) -> set[int]:
     return found
 
 
-def _tensors(session: Session, epilogue: Any) -> None:
+def _tensors(session: Session) -> None:
     recorder = session.recorder
     inputs = recorder.inputs_by_source()
     written = [t for t in inputs if t._count]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.compiler.capture import opcodes, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer
+from rushlight.compiler.capture.randomness import Draws, draw, give_back
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core import dispatch
+from rushlight.core.generator import default_generator
 from rushlight.core.tensor import Tensor
 
 Backend = Callable[[Graph, list, dict], Callable[[list[Tensor]], list[Tensor]]]
@@ -29,6 +31,18 @@ class Entry:
         self.run, self.graph, self.source, self.why = run, graph, source, why
 
 
+class Plan(NamedTuple):
+    """What an entry is made for."""
+
+    fn: Callable
+    args: tuple
+    kwargs: dict
+    backend: Backend
+    options: dict
+    fallback: Callable[[tuple, dict], Any]
+    counters: int
+
+
 def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
             fallback: Callable[[tuple, dict], Any]) -> Entry:
     """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing."""
@@ -40,7 +54,7 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
     session = Session()
     saved = state.snapshot()
     try:
-        with dispatch.push(session.recorder):
+        with Draws() as draws, dispatch.push(session.recorder):
             result = _dry_run(session, fn, args, kwargs)
             if state.snapshot() != saved:
                 raise Abort("the program changes the state of the thread")
@@ -50,8 +64,8 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
             session.recorder.graph.output(epilogue.outputs)
     finally:
         state.restore(saved)
-    require_aliasing(session, epilogue)
-    return _entry(session, writer, epilogue, text, args, kwargs, backend, options, fallback)
+    require_aliasing(session)
+    return _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters))
 
 
 def _dry_run(session: Session, fn: Callable, args: tuple, kwargs: dict) -> Value:
@@ -70,39 +84,63 @@ def _dry_run(session: Session, fn: Callable, args: tuple, kwargs: dict) -> Value
     return result
 
 
-def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, args: tuple, kwargs: dict, backend: Backend,
-           options: dict, fallback: Callable) -> Entry:
-    recorder = session.recorder
-    reals = [recorder.real(t) for t in recorder.inputs]
-    names = [epilogue.source(t._origin) if t._origin else writer.hold(real) for t, real in zip(recorder.inputs, reals)]
+def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, plan: Plan) -> Entry:
+    """Write and compile the entry function."""
     guards = GuardWriter(writer, lambda why: "return MISS")
     condition = state.guard(writer.hold)
     writer.line("def entry(args, kwargs):", 0)
     writer.line("try:")
     writer.line(f"if {condition}: return MISS", 2)
-    guards.write(session.tree, len(args), tuple(kwargs))
+    _name_inputs(session, writer, epilogue)
+    guards.write(session.tree, len(plan.args), tuple(plan.kwargs))
     for source, name in epilogue.sources.items():
         writer.line(f"{name} = {guards.name_of[source]}", 2)
     writer.line("except Exception:")
     writer.line("return MISS", 2)
-    if epilogue.outputs:
-        writer.held["run"] = backend(recorder.graph, [t._meta for t in reals], options)
-        writer.held["fallback"] = fallback
-        writer.line("try:")
-        outputs = ", ".join(f"o{i}" for i in range(len(epilogue.outputs)))
-        writer.line(f"{outputs}, = run([{', '.join(names)}])", 2)
-        writer.line("except Exception:")
-        writer.line("failed = True", 2)
-        writer.line("else:")
-        writer.line("failed = False", 2)
-        writer.line("if failed: return fallback(args, kwargs)")
+    _write_run(session, writer, epilogue, plan)
     for line in epilogue.lines:
         writer.line(line)
     writer.line(f"return {result}")
     source = "\n".join(writer.lines)
     namespace = dict(writer.held)
-    exec(compile(source, f"<compiled {getattr(args, '__name__', 'call')}>", "exec"), namespace)
-    return Entry(namespace["entry"], recorder.graph, source, _explainer(session, len(args), tuple(kwargs)))
+    exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
+    return Entry(namespace["entry"], session.recorder.graph, source,
+                 _explainer(session, len(plan.args), tuple(plan.kwargs)))
+
+
+def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue) -> list[str]:
+    """How the entry calls the inputs of the graph: by source, by draw, or as a constant."""
+    recorder = session.recorder
+    names = []
+    for tracer in recorder.inputs:
+        if tracer._origin is not None:
+            names.append(epilogue.source(tracer._origin))
+        elif id(tracer) in recorder.drawn:
+            names.append(f"draw({writer.hold(recorder.drawn[id(tracer)])}, seed, start)")
+        else:
+            names.append(writer.hold(recorder.real(tracer)))
+    return names
+
+
+def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan) -> None:
+    """Write the draws and the call of the compiled graph; a failure there leaves everything as it was."""
+    recorder, counters = session.recorder, plan.counters
+    writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, fallback=plan.fallback)
+    if counters:
+        writer.line(f"seed, start = take({counters})")
+    if not epilogue.outputs:
+        return
+    writer.held["run"] = plan.backend(recorder.graph, [t._meta for t in recorder.inputs], plan.options)
+    writer.line("try:")
+    outputs = ", ".join(f"o{i}" for i in range(len(epilogue.outputs)))
+    writer.line(f"{outputs}, = run([{', '.join(_name_inputs(session, writer, epilogue))}])", 2)
+    writer.line("except Exception:")
+    writer.line("failed = True", 2)
+    writer.line("else:")
+    writer.line("failed = False", 2)
+    if counters:
+        writer.line("if failed: give_back(seed, start)")
+    writer.line("if failed: return fallback(args, kwargs)")
 
 
 def _explainer(session: Session, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], str | None]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rushlight.compiler.capture import scatter, state
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.randomness import Draw, draw_of
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import TensorV
 from rushlight.compiler.graph.ir import Graph
@@ -67,6 +68,7 @@ class Recorder:
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_source: dict[Source, Tracer] = {}
         self.reals: dict[int, Tensor] = {}
+        self.drawn: dict[int, Draw] = {}
         self.keep: list[Tracer] = []
 
     # making tracers
@@ -146,11 +148,11 @@ class Recorder:
 
     def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
         """Record one op call."""
+        if op.random and op.name != "empty":
+            return self._draw(draw_of(op, operands, params))
         operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
         if op.mutates:
             return self._mutate(op, operands, params)
-        if op.random and op.name != "empty":
-            raise Abort(f"the random op {op.name}")
         metas = op.infer_metas(operands, params)
         if metas is None:
             raise Abort(f"the shape of {op.name} depends on data")
@@ -164,6 +166,16 @@ class Recorder:
         metas = tuple([_with_grad(m, records) for m in metas])
         results = self.graph.call(op, nodes, params, metas)
         return tuple([self.tracer(m, n) for m, n in zip(metas, results)])
+
+    def _draw(self, item: Draw) -> Tracer:
+        """A random tensor: made before the graph runs, and one of its inputs."""
+        meta = item.op.infer_metas(item.operands, item.params)
+        if not isinstance(meta, Meta):
+            raise Abort(f"the random op {item.op.name}")
+        made = self.tracer(meta)
+        self.drawn[id(made)] = item
+        self.keep.append(made)
+        return made
 
     def _operand(self, op: Op, index: int, x: Any) -> Any:
         x = eager.operand(op, index, x)
@@ -214,7 +226,7 @@ class Recorder:
             raise Abort("copying to another device in place")
         if value._meta.shape != like.shape:
             value = self.handle(prims.expand, (value,), (like.shape,))
-        fresh = value._origin is None and value._parent is None and id(value) not in self.reals and not value._count
+        fresh = value._origin is None and value._parent is None and value._node is not None and value._node.node is not None
         if value._meta.dtype is not like.dtype or value._meta.strides != like.strides or not fresh:
             value = self.handle(prims.convert, (value,), (like.dtype, like.device, contiguous_format))
         return value
