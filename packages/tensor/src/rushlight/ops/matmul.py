@@ -14,6 +14,7 @@ from rushlight.core.front import OPERAND_TYPES, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import blas
 
 Number = bool | int | float | complex
 
@@ -55,8 +56,8 @@ matmul_op = structured(
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`np.matmul` by the fastest route: one GEMM instead of one per batch entry where the memory allows it."""
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
-    return np.matmul(_for_blas(a), _for_blas(b))
+        return blas.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    return blas.matmul(_for_blas(a), _for_blas(b))
 
 
 def _for_blas(a: np.ndarray) -> np.ndarray:
@@ -125,7 +126,7 @@ def _linear_weight(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
     x, grad = checks.widened(x), checks.widened(grad)
     if x.ndim != 2:
         x, grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
-    return np.matmul(_for_blas(grad).T, _for_blas(x))
+    return blas.matmul(_for_blas(grad).T, _for_blas(x))
 
 
 @function(namespace="nn.functional", method=False, out=False)

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu.pool import get_num_threads, parallel_for, single_threaded_blas
+from rushlight.kernels.cpu.pool import get_num_threads, parallel_for
 
 BLOCK_BYTES = 1 << 19  # scores of a block
 _PARALLEL_BYTES = 1 << 20  # from so much on all scores together are worth waking other threads for
@@ -34,8 +34,7 @@ def _run(body, samples: int, step: int, score_bytes: int) -> None:
             body(block * step, min(samples, (block + 1) * step))
 
     if blocks > 1 and score_bytes >= _PARALLEL_BYTES and get_num_threads() > 1:
-        with single_threaded_blas():
-            parallel_for(several, blocks, 1)
+        parallel_for(several, blocks, 1)
     else:
         several(0, blocks)
 

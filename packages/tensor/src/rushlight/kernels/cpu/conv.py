@@ -6,13 +6,19 @@ each other's gradients: `conv`, `conv_transpose` (gradient by `x`) and `conv_wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu.blas import matmul
+
 # Columns are made for so many samples at a time that they stay in the cache between the gathering and the product.
 COLUMN_BYTES = 1 << 22
+# From this size of all columns on, threads pay.
+PARALLEL_BYTES = 1 << 19
 
 
 def padded(x: np.ndarray, padding: tuple[int, ...]) -> np.ndarray:
@@ -47,16 +53,19 @@ def conv(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, 
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
     if prod(kernel) == 1 and groups == 1 and set(stride) == {1} and not any(padding) and x.flags.c_contiguous:
-        return np.matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out)
+        return matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out)
     xp = padded(x, padding)
     if channels == groups == filters:
         return _depthwise(xp, w, out, stride, dilation)
     result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
     rows = w.reshape(1, groups, filters // groups, -1)
     depth = rows.shape[-1]
-    for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
+
+    def samples(lo: int, hi: int) -> None:
         columns = windows(xp[lo:hi], kernel, out, stride, dilation).reshape(hi - lo, groups, depth, -1)
-        np.matmul(rows, columns, out=result[lo:hi])
+        matmul(rows, columns, out=result[lo:hi])
+
+    _over_samples(samples, n, channels * prod(kernel) * prod(out) * x.itemsize)
     return result.reshape(n, filters, *out)
 
 
@@ -64,6 +73,20 @@ def _blocks(n: int, bytes_each: int):
     step = max(1, COLUMN_BYTES // max(1, bytes_each))
     for lo in range(0, n, step):
         yield lo, min(n, lo + step)
+
+
+def _over_samples(work: Callable[[int, int], None], n: int, bytes_each: int) -> None:
+    """`work(lo, hi)` for blocks of samples whose columns stay in the cache, on all threads when there are several blocks' worth."""
+    blocks = list(_blocks(n, max(bytes_each, COLUMN_BYTES // max(1, n // (2 * pool.get_num_threads())))))
+
+    def several(first: int, last: int) -> None:
+        for lo, hi in blocks[first:last]:
+            work(lo, hi)
+
+    if n * bytes_each < PARALLEL_BYTES:
+        several(0, len(blocks))
+    else:
+        pool.parallel_for(several, len(blocks), 1)
 
 
 def _depthwise(xp: np.ndarray, w: np.ndarray, out: tuple, stride: tuple, dilation: tuple) -> np.ndarray:
@@ -88,12 +111,15 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: t
             result[part] += x * scale[(slice(None), *tap[1:])]
     else:
         rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
-        for lo, hi in _blocks(n, channels * prod(kernel) * prod(size) * x.itemsize):
-            columns = np.matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1))
+
+        def samples(lo: int, hi: int) -> None:
+            columns = matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1))
             columns = columns.reshape(hi - lo, channels, *kernel, *size)
             block = result[lo:hi]
             for tap, part in _taps(kernel, size, stride, dilation):
                 block[part] += columns[(slice(None), slice(None), *tap[1:])]
+
+        _over_samples(samples, n, channels * prod(kernel) * prod(size) * x.itemsize)
     return result[_inside(out, padding)] if any(padding) else result
 
 
@@ -123,5 +149,5 @@ def conv_weight(x: np.ndarray, grad: np.ndarray, kernel: tuple[int, ...], stride
         columns = windows(xp[lo:hi], kernel, out, stride, dilation)
         columns = np.moveaxis(columns, 0, 1 + len(kernel)).reshape(groups, result.shape[2], -1)
         block = grad[lo:hi].swapaxes(0, 1).reshape(groups, filters // groups, -1)
-        result += np.matmul(block, columns.swapaxes(1, 2))
+        result += matmul(block, columns.swapaxes(1, 2))
     return result.reshape(filters, channels // groups, *kernel)

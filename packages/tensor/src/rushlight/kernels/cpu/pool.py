@@ -8,7 +8,7 @@ and pieces are taken from a shared counter, so a worker that the system does not
 take its pieces, and only pieces already begun are waited for. On a busy machine that is the difference to pools with
 a barrier. Waiting threads sleep.
 
-One number governs this pool and numpy's BLAS. A call from inside a piece runs on its own thread; a forked child
+One number governs all threads: BLAS has one per call, and `blas.py` cuts products for this pool. A call from inside a piece runs on its own thread; a forked child
 starts afresh. Splitting is by position only: what a reduction adds first must not depend on the number of threads
 (see `reduce.py`).
 """
@@ -21,8 +21,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -140,13 +139,11 @@ def get_num_threads() -> int:
     if not _num_threads:
         own, common = _environment_threads("RUSHLIGHT_NUM_THREADS"), _environment_threads("OMP_NUM_THREADS")
         _num_threads = own or common or _cpu_count()
-        if own:  # BLAS reads the other variables by itself
-            _set_blas_threads(own)
     return _num_threads
 
 
 def set_num_threads(n: int) -> None:
-    """Let one operation use at most `n` threads, in this pool and in BLAS.
+    """Let one operation use at most `n` threads.
 
     Raises:
         TypeError: `n` is not an int.
@@ -158,7 +155,6 @@ def set_num_threads(n: int) -> None:
     if n < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, but got {n}")
     _num_threads = n
-    _set_blas_threads(n)
 
 
 def _environment_threads(name: str) -> int:
@@ -170,20 +166,14 @@ def _cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """BLAS calls inside use one thread: for pieces of a `parallel_for` that call it. Affects the whole process while
-    open."""
+def use_one_blas_thread() -> None:
+    """Leave threading to this pool: numpy's and scipy's BLAS use one thread a call (see `blas.py`)."""
     _set_blas_threads(1)
-    try:
-        yield
-    finally:
-        _set_blas_threads(get_num_threads())
 
 
 _BLAS_SETTERS = (
-    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_", "openblas_set_num_threads",
-    "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
+    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
+    "openblas_set_num_threads", "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
 )  # fmt: skip
 _blas_functions: dict[str, Any] = {}
 
@@ -226,16 +216,22 @@ def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 
     """`ufunc(*ins, out=out)` in pieces on the pool: numpy's loops release the GIL, so they scale without any
     compilation.
 
-    A piece costs about 50 us to hand over (waking a thread, the GIL), hence the large `grain`. Cuts along the first axis of `out`; contiguous operands of one shape are cut flat. Operands that are broadcast
-    along the first axis are passed whole.
+    A piece costs about 50 us to hand over (waking a thread, the GIL), hence the large `grain`. Cuts along the first
+    axis of `out`; contiguous operands of one shape are cut flat. Operands that are broadcast along the first axis are
+    passed whole.
     """
     n = out.size
     if n < 2 * grain:
         return quiet(lambda: ufunc(*ins, out=out, casting="unsafe"))
-    flags = [out.flags.c_contiguous] + [isinstance(x, np.ndarray) and x.ndim > 0 and x.flags.c_contiguous and x.shape == out.shape for x in ins]
+    flags = [out.flags.c_contiguous] + [
+        isinstance(x, np.ndarray) and x.ndim > 0 and x.flags.c_contiguous and x.shape == out.shape for x in ins
+    ]
     scalars = [not isinstance(x, np.ndarray) or x.ndim == 0 for x in ins]
     if all(flag or scalar for flag, scalar in zip(flags, [False, *scalars], strict=True)):
-        flat_out, flat_ins = out.reshape(-1), [x if scalar else x.reshape(-1) for x, scalar in zip(ins, scalars, strict=True)]
+        flat_out, flat_ins = (
+            out.reshape(-1),
+            [x if scalar else x.reshape(-1) for x, scalar in zip(ins, scalars, strict=True)],
+        )
         along = [not scalar for scalar in scalars]
         length, weight = n, 1
     else:
