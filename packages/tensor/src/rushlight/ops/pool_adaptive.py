@@ -50,7 +50,7 @@ def _window_max(x: np.ndarray, windows: tuple) -> tuple[np.ndarray, np.ndarray]:
     indices = np.empty(values.shape, np.int64)
     for at in np.ndindex(*values.shape[2:]):
         spans = [w[i] for w, i in zip(windows, at)]
-        part = x[(..., *[slice(a, b) for a, b in spans])].reshape(*x.shape[:2], -1)
+        part = x[(..., *[slice(a, b) for a, b in spans])].reshape(*x.shape[:2], int(np.prod([b - a for a, b in spans])))
         best = part.argmax(axis=2)  # the first NaN wins, as it should
         values[(..., *at)] = np.take_along_axis(part, best[..., None], 2)[..., 0]
         within = np.unravel_index(best, [b - a for a, b in spans])

@@ -1,0 +1,66 @@
+"""Gradients of Cholesky and LU factorizations."""
+
+from rushlight.autograd.rules.registry import nondifferentiable, vjp
+from rushlight.ops.join import cat
+from rushlight.ops.linalg_factor import (
+    cholesky_op,
+    ldl_factor_op,
+    ldl_solve_op,
+    lu_factor_op,
+    permutation_op,
+    unpacked,
+)
+from rushlight.ops.linalg_solve import adjoint, solve_triangular_op
+
+nondifferentiable(ldl_factor_op, permutation_op)
+
+
+def _cholesky(g0, ans0):
+    phi = adjoint(ans0) @ g0
+    phi = (phi.tril() + adjoint(phi.tril(-1))) * 0.5  # the diagonal of a real gradient counts half
+    upper = adjoint(ans0)
+    left = solve_triangular_op.apply((upper, phi), (True, False))
+    return adjoint(solve_triangular_op.apply((upper, adjoint(left)), (True, False)))
+
+
+vjp(cholesky_op, input=_cholesky)
+
+
+def _lu(g0, ans0, ans1):
+    m, n = ans0.shape[-2:]
+    k = min(m, n)
+    P, L, U = unpacked(ans0, ans1)
+    grad_l, grad_u = g0.narrow(-1, 0, k).tril(-1), g0.narrow(-2, 0, k).triu()
+    L1, U1 = L.narrow(-2, 0, k), U.narrow(-1, 0, k)
+    wide = tall = None
+    if n > k:  # A2 = P L U2
+        wide = solve_triangular_op.apply((adjoint(L1), grad_u.narrow(-1, k, n - k)), (True, True))
+        grad_l = grad_l - wide @ adjoint(U.narrow(-1, k, n - k))
+        grad_u = grad_u.narrow(-1, 0, k)
+    if m > k:  # A2 = L2 U
+        tall = _right(grad_l.narrow(-2, k, m - k), U1)
+        grad_u = grad_u - adjoint(L.narrow(-2, k, m - k)) @ tall
+        grad_l = grad_l.narrow(-2, 0, k)
+    phi = (adjoint(L1) @ grad_l).tril(-1) + (grad_u @ adjoint(U1)).triu()
+    square = _right(solve_triangular_op.apply((adjoint(L1), phi), (True, True)), U1)
+    if wide is not None:
+        square = cat((square, wide), -1)
+    if tall is not None:
+        square = cat((square, tall), -2)
+    return P @ square
+
+
+def _right(x, upper):
+    """x U^-H."""
+    return adjoint(solve_triangular_op.apply((upper, adjoint(x)), (True, False)))
+
+
+vjp(lu_factor_op, input=_lu)
+vjp(ldl_solve_op, other=lambda g, input, pivots, hermitian: _ldl_back(g, input, pivots, hermitian))
+
+
+def _ldl_back(g, input, pivots, hermitian):
+    """A is its own transpose (its own adjoint if Hermitian)."""
+    if hermitian or not g.dtype.is_complex:
+        return ldl_solve_op.apply((input, pivots, g), (hermitian,))
+    return ldl_solve_op.apply((input, pivots, g.conj()), (hermitian,)).conj()

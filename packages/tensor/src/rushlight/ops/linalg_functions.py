@@ -1,0 +1,340 @@
+"""Functions of matrices written in simpler ops: powers, exponentials, products of reflections, tensor systems."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+import rushlight
+from rushlight.core import dtypes
+from rushlight.core.declare import broadcast_shapes_of, structured
+from rushlight.core.errors import check_dim, shape_text
+from rushlight.core.front import export, function
+from rushlight.core.meta import Meta
+from rushlight.core.op import Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.ops.einsum import chain
+from rushlight.ops.join import stack
+from rushlight.ops.linalg_factor import lapack
+from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv_op, plain, solve_op
+from rushlight.ops.linalg_svd import qr_op, svd_op
+from rushlight.ops.matmul import matmul, matmul_op
+from rushlight.ops.ranges import eye
+
+GeqrfResult = namedtuple("geqrf", ("a", "tau"))
+
+export("matmul", matmul, "linalg")
+
+
+# Powers and exponentials
+
+
+def _power(name: str, A: Tensor, n: int) -> Tensor:
+    if not isinstance(n, int):
+        raise TypeError(f"{name}: n must be an int, got {type(n).__name__}")
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, got shape {shape_text(A.shape)}; it must have at least 2 dimensions")
+    if n == 0:
+        return A.new_zeros(A.shape) + eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    if n < 0:
+        A, n = inv_op.apply((A,)), -n
+    result = None
+    while True:  # square and multiply
+        if n & 1:
+            result = A if result is None else matmul_op.apply((result, A))
+        n >>= 1
+        if not n:
+            return result
+        A = matmul_op.apply((A, A))
+
+
+@function()
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square, LinAlgError if singular."""
+    return _power("matrix_power", input, n)
+
+
+@function(name="matrix_power", namespace="linalg", method=False)
+def _linalg_matrix_power(A: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square, LinAlgError if singular."""
+    return _power("linalg.matrix_power", A, n)
+
+
+def _infer_exp(input: Meta) -> Meta:
+    if input.dtype not in dtypes.HALF:
+        check_matrix("linalg.matrix_exp", "A", input, square=True)
+    elif input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        raise RuntimeError(f"linalg.matrix_exp: A must be batches of square matrices, got {shape_text(input.shape)}")
+    return plain(input)
+
+
+matrix_exp_op = structured("matrix_exp", _infer_exp, doc="The exponential of square matrices.", samples=lambda: [Sample((A_SAMPLE / 4,))])
+
+
+@kernel(matrix_exp_op, "cpu")
+def _matrix_exp(a: np.ndarray) -> np.ndarray:
+    from scipy.linalg import expm  # scipy only loads when it is needed
+
+    if not a.size:
+        return a.copy()
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return expm(a.astype(wide)).astype(a.dtype)
+
+
+@function(out=False)
+def matrix_exp(input: Tensor) -> Tensor:
+    """The exponential of square matrices, `sum of input ** k / k!`. Raises RuntimeError unless they are square."""
+    return matrix_exp_op.apply((input,))
+
+
+@function(name="matrix_exp", namespace="linalg", method=False, out=False)
+def _linalg_matrix_exp(A: Tensor) -> Tensor:
+    """The exponential of square matrices, `sum of A ** k / k!`. Raises RuntimeError unless they are square."""
+    return matrix_exp_op.apply((A,))
+
+
+# Vectors
+
+
+def _cross(name: str, a: Tensor, b: Tensor, dim: int) -> Tensor:
+    if a.ndim != b.ndim:
+        raise RuntimeError(f"{name}: inputs must have the same number of dimensions, got {a.ndim} and {b.ndim}")
+    d = check_dim(name, dim, a.ndim)
+    if a.shape[d] != 3 or b.shape[d] != 3:
+        raise RuntimeError(f"{name}: inputs dimension {dim} must have length 3, got {a.shape[d]} and {b.shape[d]}")
+    (a0, a1, a2), (b0, b1, b2) = a.unbind(d), b.unbind(d)
+    broadcast_shapes_of(name, [a._meta, b._meta])
+    return stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), d)
+
+
+@function()
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Cross product of vectors of 3 elements along `dim`, by default the first dimension of size 3.
+
+    Raises RuntimeError when the sizes do not fit.
+    """
+    if dim is None:
+        dim = next((d for d, size in enumerate(broadcast_shapes_of("cross", [input._meta, other._meta])) if size == 3), None)
+        if dim is None:
+            raise RuntimeError(f"cross: no dimension of size 3 in input {shape_text(input.shape)}")
+    return _cross("cross", input, other, dim)
+
+
+@function(name="cross", namespace="linalg", method=False)
+def _linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross product of vectors of 3 elements along `dim`. Raises RuntimeError when the sizes do not fit."""
+    return _cross("linalg.cross", input, other, dim)
+
+
+@function(namespace="linalg", method=False)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Sum of `conj(x) * y` along `dim`. Raises RuntimeError when the shapes do not broadcast."""
+    if not x.dtype.is_inexact:
+        raise RuntimeError(f"linalg.vecdot: expected floating-point or complex tensors, got {x.dtype.name}")
+    return ((x.conj() if x.dtype.is_complex else x) * y).sum(dim)
+
+
+@function(namespace="linalg", method=False, out=False)
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of matrices: `(*, n, n)` -> `(*, n)`. Raises IndexError for a dimension out of range."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+@function(name="vander", namespace="linalg", method=False, out=False)
+def _linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Rising powers of each element: `(*, n)` -> `(*, n, N)`, N = n by default. Raises RuntimeError for N < 2."""
+    count = x.shape[-1] if N is None else N
+    if count < 1 or N is not None and N <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
+    if not x.dtype.is_inexact:
+        x = x.to(dtypes.int64)
+    powers = [x.new_ones(x.shape)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x)
+    return stack(powers, -1)
+
+
+@function(namespace="linalg", method=False)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices in the cheapest order; the first and the last may be vectors.
+
+    Raises RuntimeError for fewer than two tensors or shapes that do not fit.
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"linalg.multi_dot: expected at least 2 tensors but got {len(tensors)}")
+    ends = tensors[0].ndim, tensors[-1].ndim
+    if not set(ends) <= {1, 2} or any(t.ndim != 2 for t in tensors[1:-1]):
+        raise RuntimeError(f"linalg.multi_dot: the first and last tensors must be 1D or 2D and the others 2D, got "
+                           f"{', '.join(shape_text(t.shape) for t in tensors)}")
+    for t in tensors[1:]:
+        if t.dtype is not tensors[0].dtype:
+            raise RuntimeError(f"linalg.multi_dot: all tensors must have the same dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
+    if ends[0] == 1:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if ends[1] == 1:
+        tensors[-1] = tensors[-1].unsqueeze(1)
+    result = chain("linalg.multi_dot", tensors)
+    if ends[0] == 1:
+        result = result.squeeze(0)
+    return result.squeeze(-1) if ends[1] == 1 else result
+
+
+# Tensor systems
+
+
+@function(namespace="linalg", method=False)
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse for `tensordot(A, ., ind)`: `(*a, *b)` with as many elements in a (its first `ind`) as in b -> `(*b, *a)`.
+
+    Raises RuntimeError when the sizes do not fit, LinAlgError when there is no inverse.
+    """
+    if ind <= 0:
+        raise RuntimeError(f"linalg.tensorinv: expected a strictly positive integer for ind, got {ind}")
+    first, last = A._meta.shape[:ind], A._meta.shape[ind:]
+    if prod(first) != prod(last):
+        raise RuntimeError(f"linalg.tensorinv: expected self to satisfy prod(shape[ind:]) == prod(shape[:ind]), got {prod(last)} and {prod(first)}")
+    return inv_op.apply((A.reshape(prod(first), prod(last)),)).reshape(last + first)
+
+
+@function(namespace="linalg", method=False)
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """The X with `tensordot(A, X, X.ndim) = B`; `dims` are moved to the end of A first.
+
+    Raises RuntimeError when the sizes do not fit, LinAlgError when there is no solution.
+    """
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    rest = A._meta.shape[B.ndim:]
+    if prod(rest) != B.numel() or A.numel() != B.numel() ** 2:
+        raise RuntimeError(f"linalg.tensorsolve: expected self to satisfy prod(shape[ndim(B):]) == prod(shape[:ndim(B)]), got A "
+                           f"{shape_text(A.shape)} and B {shape_text(B.shape)}")
+    return solve_op.apply((A.reshape(B.numel(), prod(rest)), B.reshape(-1, 1))).reshape(rest)
+
+
+# Products of Householder reflections
+
+
+def _infer_geqrf(input: Meta) -> tuple[Meta, Meta]:
+    check_matrix("geqrf", "input", input)
+    return plain(input), plain(input, (*input.shape[:-2], min(input.shape[-2:])))
+
+
+geqrf_op = structured("geqrf", _infer_geqrf, doc="R and the Householder reflections of a QR factorization, as LAPACK packs them.",
+                      samples=lambda: [Sample((A_SAMPLE,))])
+
+
+@kernel(geqrf_op, "cpu")
+def _geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    result, tau = np.empty(a.shape, a.dtype), np.empty((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+    if result.size:
+        routine = lapack("geqrf", a.dtype)
+        for at in np.ndindex(*a.shape[:-2]):
+            result[at], tau[at], _, _ = routine(a[at])
+    return result, tau
+
+
+@function()
+def geqrf(input: Tensor) -> GeqrfResult:
+    """R and the Householder reflections of a QR factorization, packed as LAPACK does. Raises RuntimeError for fewer than two dimensions."""
+    return GeqrfResult(*geqrf_op.apply((input,)))
+
+
+def _reflections(name: str, A: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The vectors (columns `(*, m, 1)`) and factors `(*, 1, 1)` of the reflections that A packs."""
+    if A.ndim < 2 or A.shape[-2] < A.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {shape_text(A.shape)}; it must have "
+                           "at least 2 dimensions")
+    if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2] or tau.shape[-1] > A.shape[-1]:
+        raise RuntimeError(f"{name}: expected tau of shape (*, k) with k at most {A.shape[-1]} and the batch of input {shape_text(A.shape)}, got "
+                           f"{shape_text(tau.shape)}; input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.dtype is not A.dtype:
+        raise RuntimeError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
+    found = []
+    vectors = A.tril(-1)
+    for i in range(tau.shape[-1]):
+        unit = A.new_zeros((A.shape[-2], 1))
+        unit[i] = 1
+        found.append((vectors.narrow(-1, i, 1) + unit, tau.narrow(-1, i, 1).unsqueeze(-1)))
+    return found
+
+
+def _householder(name: str, A: Tensor, tau: Tensor) -> Tensor:
+    reflections = _reflections(name, A, tau)
+    result = A.new_zeros(A.shape) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device)
+    for v, t in reversed(reflections):
+        result = result - t * (v @ (adjoint(v) @ result))
+    return result
+
+
+@function(namespace="linalg", method=False)
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of the product of the reflections `I - tau[i] v[i] v[i]^H`, v[i] in column i below the diagonal of A.
+
+    Shapes: `(*, m, n)`, `(*, k)` -> `(*, m, n)`. Raises RuntimeError when they do not fit.
+    """
+    return _householder("linalg.householder_product", A, tau)
+
+
+@function()
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
+    """`linalg.householder_product`. Raises as that does."""
+    return _householder("orgqr", input, input2)
+
+
+@function()
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """The product of reflections Q (see `geqrf`) times `other`: Q other, other Q without `left`, with Q^H for `transpose`.
+
+    Raises RuntimeError for shapes that do not fit.
+    """
+    if input.ndim < 2 or other.ndim != input.ndim or other.shape[-2 if left else -1] != input.shape[-2]:
+        raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got {shape_text(input.shape)} and "
+                           f"{shape_text(other.shape)}")
+    reflections = _reflections("ormqr", input, tau)
+    if left == transpose:
+        order = reflections
+    else:
+        order = reversed(reflections)
+    for v, t in order:
+        t = t.conj() if transpose and t.dtype.is_complex else t
+        other = other - t * (v @ (adjoint(v) @ other)) if left else other - t * ((other @ v) @ adjoint(v))
+    return other
+
+
+# Low rank
+
+
+@function(method=False, out=False)
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """U, S, V of an approximation `U diag(S) V^H` of rank q, by projection on random vectors. Raises ValueError for q out of range."""
+    if M is not None:
+        A = A - M.expand(A.shape)
+    m, n = A.shape[-2:]
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"svd_lowrank: q must be a non-negative integer and at most min(m, n) = {min(m, n)}, got {q}")
+    flip = m < n
+    B = adjoint(A) if flip else A
+    Q = qr_op.apply((B @ rushlight.randn((B.shape[-1], q), dtype=A.dtype, device=A.device),), ("reduced",))[0]
+    for _ in range(niter):
+        Q = qr_op.apply((adjoint(B) @ Q,), ("reduced",))[0]
+        Q = qr_op.apply((B @ Q,), ("reduced",))[0]
+    U, S, Vh = svd_op.apply((adjoint(Q) @ B,), (False,))
+    U, V = Q @ U, adjoint(Vh)
+    return (V, S, U) if flip else (U, S, V)
+
+
+@function(method=False, out=False)
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """Principal components by `svd_lowrank`, of columns moved to mean 0 when `center`. Raises ValueError for q out of range."""
+    m, n = A.shape[-2:]
+    q = min(6, m, n) if q is None else q
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"pca_lowrank: q must be non-negative and at most min(m, n) = {min(m, n)}, got {q}")
+    if niter < 0:
+        raise ValueError(f"pca_lowrank: niter must be non-negative, got {niter}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
