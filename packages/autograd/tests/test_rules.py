@@ -16,22 +16,29 @@ WIDE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
 WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 LIMIT = 40  # elements of an operand: finite differences cost two calls per element, in second order for each gradient
 
-CASES = [pytest.param(op, sample, id=f"{op.name}-{i}") for op in sorted(ROWS, key=lambda op: op.name)
-         for i, sample in enumerate(samples_of(op))]
+CASES = [
+    pytest.param(op, sample, id=f"{op.name}-{i}")
+    for op in sorted(ROWS, key=lambda op: op.name)
+    for i, sample in enumerate(samples_of(op))
+]
 
 
 def smooth(x: np.ndarray) -> np.ndarray:
     """The values in double precision, moved a little: samples like to lie on kinks and ties."""
     rng = np.random.default_rng(x.size)
+    x = np.asarray(x)
     return x.astype(WIDE[x.dtype]) + rng.uniform(1e-3, 3e-3, x.shape) if x.dtype in WIDE else x
 
 
 def widened(op: Op, sample) -> tuple[list, tuple, list[int]]:
     """The operands as float64 tensors, the params with float64 for float32, and which operands get a gradient."""
-    operands = [rushlight.tensor(smooth(x)) if isinstance(x, np.ndarray) else x for x in sample.operands]
+    operands = [rushlight.tensor(smooth(x)) if isinstance(x, (np.ndarray, np.generic)) else x for x in sample.operands]
     row = row_of(op)
-    wanted = [i for i, x in enumerate(operands) if hasattr(x, "_meta") and x.dtype.is_inexact
-              and (row.joint or row.formulas.get(op.operand_name(i)))]
+    wanted = [
+        i
+        for i, x in enumerate(operands)
+        if hasattr(x, "_meta") and x.dtype.is_inexact and (row.joint or row.formulas.get(op.operand_name(i)))
+    ]
     for i in wanted:
         operands[i].requires_grad_()
     return operands, tuple([WIDER.get(p, p) if isinstance(p, dtypes.dtype) else p for p in sample.params]), wanted
@@ -56,7 +63,9 @@ def usable(op: Op, sample) -> tuple:
     if op.random:
         pytest.skip("a random op is no function of its operands")
     if op.name.endswith("_backward") and any(name in ("out", "log_sum", "mean") for name in op.operands):
-        pytest.skip("takes results of the forward op, which do not vary on their own; the forward op's second order covers it")
+        pytest.skip(
+            "takes results of the forward op, which do not vary on their own; the forward op's second order covers it"
+        )
     operands, params, wanted = widened(op, sample)
     if not wanted:
         pytest.skip("no operand of this sample has a gradient")
@@ -85,8 +94,13 @@ def test_second_order(op, sample):
     assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
 
 
-COMPLEX = [pytest.param(op, id=op.name) for op in sorted(ROWS, key=lambda op: op.name)
-           if op.kind == "elementwise" and op.supports in ("all", "number", "inexact") and op.promote in ("default", "float", "real")]
+COMPLEX = [
+    pytest.param(op, id=op.name)
+    for op in sorted(ROWS, key=lambda op: op.name)
+    if op.kind == "elementwise"
+    and op.supports in ("all", "number", "inexact")
+    and op.promote in ("default", "float", "real")
+]
 
 
 @pytest.mark.parametrize("op", COMPLEX)
@@ -108,7 +122,9 @@ def test_elementwise_in_the_complex_plane(op):
     assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
 
 
-@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in sorted(ROWS, key=lambda op: op.name) if op in INPLACE])
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, id=op.name) for op in sorted(ROWS, key=lambda op: op.name) if op in INPLACE]
+)
 def test_in_place_form_has_the_same_gradients(op):
     sample = samples_of(op)[0]
     if not isinstance(sample.operands[0], np.ndarray):

@@ -1,4 +1,5 @@
-"""Define-by-run automatic differentiation: every operation on a tensor that requires grad is recorded, `backward` runs the record.
+"""Define-by-run automatic differentiation: every operation on a tensor that requires grad is recorded, `backward` runs
+the record.
 
 Example:
     >>> import rushlight
@@ -11,8 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from rushlight.autograd import function, graph, methods
-from rushlight.autograd import rules as _rules
+from rushlight.autograd import function, functional, graph, methods
+from rushlight.autograd import rules as rules
 from rushlight.autograd.__about__ import __version__
 from rushlight.autograd.anomaly import (
     detect_anomaly,
@@ -22,6 +23,7 @@ from rushlight.autograd.anomaly import (
 )
 from rushlight.autograd.api import backward, grad
 from rushlight.autograd.function import Function
+from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
 from rushlight.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -34,8 +36,28 @@ from rushlight.autograd.recorder import record_plan
 from rushlight.core import dispatch
 from rushlight.core.tensor import Tensor as Variable
 
-__all__ = ["Function", "Variable", "__version__", "backward", "detect_anomaly", "enable_grad", "function", "grad", "graph", "inference_mode", "is_anomaly_check_nan_enabled",
-           "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "Variable",
+    "__version__",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "function",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
 
 dispatch.set_autograd(record_plan)
 methods.install()

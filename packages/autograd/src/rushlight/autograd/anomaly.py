@@ -1,4 +1,4 @@
-"""Anomaly mode: when a gradient is NaN or a backward pass fails, show the line of the forward pass that made the node."""
+"""Anomaly mode: when a gradient is NaN or a backward pass fails, show the line of the forward pass behind it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rushlight.autograd.node import Node
 class set_detect_anomaly(Decorating):
     """Switch anomaly mode on or off: at once as a function, until the end of the block as a context manager.
 
-    In anomaly mode a backward pass that fails, or (with `check_nan`) makes a NaN, warns with the stack of the forward call.
+    In anomaly mode a backward pass that fails, or (with `check_nan`) makes a NaN, warns with the stack of the forward
+    call.
     """
 
     def __init__(self, mode_: bool, check_nan: bool = True) -> None:
@@ -94,7 +95,7 @@ def warn_where(node: Node) -> None:
     """Warn with the stack of the forward call that made a node."""
     stack = node.extras.stack if node.extras is not None else None
     if stack is None:
-        text = f"Error detected in {node.name()}. No forward pass information available: enable anomaly detection during the forward pass."
+        text = "No forward pass information available: enable anomaly detection during the forward pass."
     else:
-        text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{stack}"
-    warnings.warn(text, stacklevel=2)
+        text = f"Traceback of forward call that caused the error:\n{stack}"
+    warnings.warn(f"Error detected in {node.name()}. {text}", stacklevel=2)

@@ -12,6 +12,7 @@ from rushlight.autograd.state import edge_of
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import filled
+from rushlight.ops.join import stack
 
 
 class GradientEdge(tuple):
@@ -32,12 +33,20 @@ class GradientEdge(tuple):
 Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
 
-def backward(tensors: Tensors, grad_tensors: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None,
-             create_graph: bool = False, grad_variables: Any = None, inputs: Tensors | None = None) -> None:
-    """Add the gradients of `tensors` to the `grad` of the leaves that they were computed from: `leaf.grad += d tensors / d leaf * grad_tensors`.
+def backward(
+    tensors: Tensors,
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Tensors | None = None,
+) -> None:
+    """Add the gradients of `tensors` to the `grad` of the leaves that they were computed from: `leaf.grad += d tensors
+    / d leaf * grad_tensors`.
 
-    `grad_tensors` has the shape of `tensors`; it may be left out for tensors with one element. With `inputs` only those get a gradient.
-    The graph is freed unless `retain_graph` (by default: unless `create_graph`, which makes the gradients differentiable).
+    `grad_tensors` has the shape of `tensors`; it may be left out for tensors with one element. With `inputs` only those
+    get a gradient. The graph is freed unless `retain_graph` (by default: unless `create_graph`, which makes the
+    gradients differentiable).
 
     Raises RuntimeError for a tensor without gradient history, a gradient of another shape, or a graph that was freed.
 
@@ -66,13 +75,23 @@ def backward(tensors: Tensors, grad_tensors: Tensor | Sequence[Tensor | None] | 
                 hook(x)
 
 
-def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of `outputs` (weighted by `grad_outputs`) by each of `inputs`; the leaves' `grad` stays as it is.
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs` (weighted by `grad_outputs`) by each of `inputs`; the leaves' `grad` stays
+    as it is.
 
-    With `create_graph` the results can be differentiated again. An input that the outputs do not depend on raises RuntimeError, or gives None
-    (`allow_unused`) or zeros (`materialize_grads`). With `is_grads_batched`, `grad_outputs` have a leading dimension, and so have the results.
+    With `create_graph` the results can be differentiated again. An input that the outputs do not depend on raises
+    RuntimeError, or gives None (`allow_unused`) or zeros (`materialize_grads`). With `is_grads_batched`, `grad_outputs`
+    have a leading dimension, and so have the results.
 
     Example:
         >>> import rushlight
@@ -88,33 +107,49 @@ def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Tensor | Sequence[Tens
         raise ValueError("grad: only_inputs=False is no longer supported; use backward() to accumulate into leaves")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        return _batched(results, sources, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads)
+        return _batched(
+            results, sources, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads
+        )
     edges = [_input_edge(x) for x in sources]
     found = engine.run(_roots(results, grad_outputs, True), keep, create_graph, edges) if edges else []
     if materialize_grads:
         found = [_zeros(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(sources, found)]
     elif not allow_unused and any(g is None for g in found):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
-                           "is the desired behavior.")
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if this "
+            "is the desired behavior."
+        )
     return tuple(found)
 
 
-def _batched(results: list, sources: list, grad_outputs: list, keep: bool, create_graph: bool, allow_unused: bool,
-             materialize_grads: bool) -> tuple:
+def _batched(
+    results: list,
+    sources: list,
+    grad_outputs: list,
+    keep: bool,
+    create_graph: bool,
+    allow_unused: bool,
+    materialize_grads: bool,
+) -> tuple:
     """One backward pass per entry of the leading dimension of the gradients."""
     sizes = {len(g) for g in grad_outputs if g is not None}
     if len(sizes) != 1:
         raise ValueError("grad: with is_grads_batched all grad_outputs need the same leading dimension")
     count = sizes.pop()
-    rows = [grad(results, sources, [None if g is None else g[i] for g in grad_outputs], keep or i + 1 < count, create_graph,
-                 allow_unused=allow_unused or None, materialize_grads=materialize_grads) for i in range(count)]
-    return tuple([None if column[0] is None else _stack(column) for column in zip(*rows)])
-
-
-def _stack(tensors: tuple[Tensor, ...]) -> Tensor:
-    from rushlight import stack  # joining belongs to a family of ops that loads after this module
-
-    return stack(tensors)
+    rows = [
+        grad(
+            results,
+            sources,
+            [None if g is None else g[i] for g in grad_outputs],
+            keep or i + 1 < count,
+            create_graph,
+            allow_unused=allow_unused or None,
+            materialize_grads=materialize_grads,
+        )
+        for i in range(count)
+    ]
+    return tuple([None if column[0] is None else stack(column) for column in zip(*rows)])
 
 
 def _listed(tensors: Any) -> list:
@@ -141,7 +176,13 @@ def _input_edge(x: Any) -> Edge:
 
 
 def _roots(tensors: list, gradients: Any, numbered: bool) -> list[tuple[Edge, Tensor]]:
-    given = [None] * len(tensors) if gradients is None else _listed(gradients) if not isinstance(gradients, Tensor) else [gradients]
+    given = (
+        [None] * len(tensors)
+        if gradients is None
+        else _listed(gradients)
+        if not isinstance(gradients, Tensor)
+        else [gradients]
+    )
     if len(given) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(given)} gradients")
     roots = []
@@ -165,17 +206,24 @@ def _checked(x: Tensor, gradient: Tensor | None, i: int) -> Tensor:
     m = x._meta
     if gradient is None:
         if m.numel != 1 and m.requires_grad:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs: pass a gradient of the shape "
-                               f"{shape_text(m.shape)}, or reduce to one element, for example with sum()")
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs: pass a gradient of the shape "
+                f"{shape_text(m.shape)}, or reduce to one element, for example with sum()"
+            )
         if m.dtype.is_complex:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {m.dtype.name}")
         return ones(m)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._meta.shape != m.shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape_text(gradient.shape)} and output[{i}] has a shape "
-                           f"of {shape_text(m.shape)}.")
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {shape_text(gradient.shape)} and "
+            f"output[{i}] has a shape "
+            f"of {shape_text(m.shape)}."
+        )
     if gradient._meta.dtype.is_complex is not m.dtype.is_complex:
-        raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-                           f"grad_output[{i}] has a dtype of {gradient.dtype} and output[{i}] has a dtype of {m.dtype}.")
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{i}] has a dtype of {gradient.dtype} and output[{i}] has a dtype of {m.dtype}."
+        )
     return gradient if gradient._meta.dtype is m.dtype else gradient.to(m.dtype)

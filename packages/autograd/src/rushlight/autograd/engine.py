@@ -1,7 +1,7 @@
 """The engine: runs the graph backwards from some outputs.
 
-Nodes are run youngest first. Since every edge leads to an older node, all gradients for a node have come by the time it is the youngest that
-is left; nothing has to be counted beforehand, and nothing recurses.
+Nodes are run youngest first. Since every edge leads to an older node, all gradients for a node have come by the time it
+is the youngest that is left; nothing has to be counted beforehand, and nothing recurses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ Root = tuple[Edge, Tensor]
 _adding = threading.RLock()
 
 
-def run(roots: list[Root], keep_graph: bool, create_graph: bool, inputs: list[Edge] | None = None) -> list[Tensor | None]:
+def run(
+    roots: list[Root], keep_graph: bool, create_graph: bool, inputs: list[Edge] | None = None
+) -> list[Tensor | None]:
     """Send gradients from the roots down the graph.
 
-    Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned instead (None where none
-    came), and only the nodes on the way to them run.
+    Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned
+    instead (None where none came), and only the nodes on the way to them run.
     """
     before = mode.enabled
     set_enabled(create_graph)
@@ -139,7 +141,9 @@ def call_hooks(hooks: dict, grad: Tensor | None) -> Tensor | None:
         changed = hook(grad)
         if changed is not None:
             if not isinstance(changed, Tensor):
-                raise TypeError(f"hook: expected a Tensor or None as the result of a gradient hook, got {type(changed).__name__}")
+                raise TypeError(
+                    f"hook: expected a Tensor or None as the result of a gradient hook, got {type(changed).__name__}"
+                )
             grad = changed
     return grad
 
@@ -188,7 +192,7 @@ def _accumulate(node: AccumulateGrad, grads: list) -> None:
 
 
 def _add_to_leaf(x: Tensor, box: list) -> None:
-    """Add the gradient in the box to `x.grad`. It becomes `x.grad` itself when nobody else can see it, else a copy does."""
+    """Add the gradient in the box to `x.grad`; the first becomes `x.grad` itself when nobody else can see it."""
     state = state_of(x)
     with _adding:
         have = state.grad

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import preserve_format
-from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
@@ -20,8 +19,10 @@ def fit(name: str, index: int, grad: Tensor, want: Meta) -> Tensor:
     m = grad._meta
     if m.dtype is not want.dtype or m.device is not want.device:
         if not m.dtype.is_inexact:
-            raise RuntimeError(f"Function {name} returned an invalid gradient at index {index} - expected a floating-point or "
-                               f"complex dtype, got {m.dtype.name}")
+            raise RuntimeError(
+                f"Function {name} returned an invalid gradient at index {index} - expected a floating-point or "
+                f"complex dtype, got {m.dtype.name}"
+            )
         if m.dtype.is_complex and not want.dtype.is_complex:
             grad = grad.real
         if grad._meta.dtype is not want.dtype or m.device is not want.device:
@@ -34,8 +35,10 @@ def sum_to(name: str, index: int, grad: Tensor, shape: tuple[int, ...]) -> Tenso
     have = grad._meta.shape
     lead = len(have) - len(shape)
     if lead < 0 or any(a not in (1, b) for a, b in zip(shape, have[lead:])):
-        raise RuntimeError(f"Function {name} returned an invalid gradient at index {index} - got {shape_text(have)} but expected "
-                           f"shape compatible with {shape_text(shape)}")
+        raise RuntimeError(
+            f"Function {name} returned an invalid gradient at index {index} - got {shape_text(have)} but expected "
+            f"shape compatible with {shape_text(shape)}"
+        )
     dims = tuple([d for d, size in enumerate(have) if d < lead or (shape[d - lead] == 1 and size != 1)])
     if dims:
         grad = prims.sum.apply((grad,), (dims, lead == 0, grad._meta.dtype))

@@ -31,8 +31,10 @@ class FunctionCtx:
         """Keep tensors for `backward`, which finds them in `ctx.saved_tensors`."""
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(x).__name__}; "
-                                "keep other values as attributes of ctx")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(x).__name__}; "
+                    "keep other values as attributes of ctx"
+                )
         self._to_save = tensors
 
     save_for_forward = save_for_backward
@@ -66,8 +68,13 @@ class FunctionNode(FunctionCtx, Node):
     @property
     def next_functions(self) -> tuple:
         edges = iter(self.edges)
-        return tuple([next(edges) if needed else (None, 0)
-                      for needed, m in zip(self.needs_input_grad, self.input_metas) if m is not None])
+        return tuple(
+            [
+                next(edges) if needed else (None, 0)
+                for needed, m in zip(self.needs_input_grad, self.input_metas)
+                if m is not None
+            ]
+        )
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -112,7 +119,10 @@ class FunctionNode(FunctionCtx, Node):
 
     def apply(self, grads: list, keep: bool) -> list:
         if self.materialize_grads:
-            grads = [filled(m.shape, 0, m.dtype, m.device) if g is None and m is not None else g for g, m in zip(grads, self.output_metas)]
+            grads = [
+                filled(m.shape, 0, m.dtype, m.device) if g is None and m is not None else g
+                for g, m in zip(grads, self.output_metas)
+            ]
         if self.function.backward is Function.backward and self.function.vjp is not Function.vjp:
             results = self.function.vjp(self, *grads)
         else:
@@ -126,13 +136,18 @@ class FunctionNode(FunctionCtx, Node):
         if len(results) > expected and all(r is None for r in results[expected:]):
             results = results[:expected]
         if len(results) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got {len(results)}); "
-                               "backward must return one gradient (or None) per argument of forward")
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{expected}, got {len(results)}); "
+                "backward must return one gradient (or None) per argument of forward"
+            )
         found = []
         for i, (result, m, needed) in enumerate(zip(results, self.input_metas, self.needs_input_grad)):
             if m is None and result is not None:
-                raise RuntimeError(f"function {self.name()} returned a gradient different from None at position {i + 1}, but the "
-                                   "corresponding forward input was not a Variable")
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different from None at position {i + 1}, but the "
+                    "corresponding forward input was not a Variable"
+                )
             if needed:
                 found.append(result if result is None else fit(self.name(), i, result, m.with_grad(False)))
         return found
@@ -141,8 +156,8 @@ class FunctionNode(FunctionCtx, Node):
 class Function:
     """An operation with its own gradient: subclass it, write `forward` and `backward`, call `apply`.
 
-    `forward(ctx, *args)` computes; `backward(ctx, *grads)` gets a gradient per output and returns one (or None) per argument of `forward`.
-    Alternatively `forward(*args)` and `setup_context(ctx, inputs, output)`.
+    `forward(ctx, *args)` computes; `backward(ctx, *grads)` gets a gradient per output and returns one (or None) per
+    argument of `forward`. Alternatively `forward(*args)` and `setup_context(ctx, inputs, output)`.
 
     Example:
         >>> import rushlight
@@ -164,8 +179,10 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(f"{type(self).__name__} should not be instantiated: autograd functions are called as "
-                           f"{type(self).__name__}.apply(...)")
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated: autograd functions are called as "
+            f"{type(self).__name__}.apply(...)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -180,21 +197,27 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Compute the gradients of the arguments of `forward`; write it in the subclass."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it "
-                                  "with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it "
+            "with backward mode AD."
+        )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Compute the forward-mode derivative; write it in the subclass."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @classmethod
     def _ctx_class(cls) -> type[FunctionNode]:
         """The class of this Function's nodes, for their name."""
         if "_node_class" not in cls.__dict__:
-            cls._node_class = type(cls.__name__ + "Backward", (FunctionNode,), {"__doc__": f"The node of `{cls.__name__}`."})
+            cls._node_class = type(
+                cls.__name__ + "Backward", (FunctionNode,), {"__doc__": f"The node of `{cls.__name__}`."}
+            )
         return cls._node_class
 
     @classmethod
@@ -229,8 +252,10 @@ def _recorded(ctx: FunctionNode, inputs: list, outputs: tuple, recording: bool) 
     if dirty - own:
         raise RuntimeError(f"{ctx.name()}: mark_dirty takes inputs of forward only")
     if dirty - returned:
-        raise RuntimeError(f"{ctx.name()}: some elements marked as dirty during the forward method were not returned as output. "
-                           "The inputs that are modified inplace must all be outputs of the Function.")
+        raise RuntimeError(
+            f"{ctx.name()}: some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function."
+        )
     closed = {id(x) for x in ctx._not_differentiable}
     differentiable = [isinstance(x, Tensor) and x._meta.dtype.is_inexact and id(x) not in closed for x in outputs]
     if not recording:
@@ -251,7 +276,9 @@ def _recorded(ctx: FunctionNode, inputs: list, outputs: tuple, recording: bool) 
                 rewrite_history(x, ctx, i, *_around(ctx, inputs, x))
             results.append(x)
         else:
-            results.append(_attached(_detached(x) if id(x) in own or (flows and x._meta.requires_grad) else x, ctx, i, flows))
+            results.append(
+                _attached(_detached(x) if id(x) in own or (flows and x._meta.requires_grad) else x, ctx, i, flows)
+            )
     return tuple(results)
 
 
@@ -261,7 +288,9 @@ def _around(ctx: FunctionNode, inputs: list, x: Tensor) -> tuple[tuple, bool]:
     if needed and needed[0] is x:
         return ctx.edges[1:], True
     if any(y is x for y in needed) and view_of(x) is not None:
-        raise RuntimeError(f"{ctx.name()}: an input that is a view and is changed in place must be the first one that requires grad")
+        raise RuntimeError(
+            f"{ctx.name()}: an input that is a view and is changed in place must be the first one that requires grad"
+        )
     return ctx.edges, False
 
 
@@ -308,8 +337,14 @@ def once_differentiable(function: Callable) -> Callable:
         if not before or not any(isinstance(g, Tensor) and g._meta.requires_grad for g in grads):
             return results
         several = results if isinstance(results, tuple) else (results,)
-        ended = tuple([_Ended.apply(r, next(g for g in grads if isinstance(g, Tensor) and g._meta.requires_grad)) if isinstance(r, Tensor) else r
-                       for r in several])
+        ended = tuple(
+            [
+                _Ended.apply(r, next(g for g in grads if isinstance(g, Tensor) and g._meta.requires_grad))
+                if isinstance(r, Tensor)
+                else r
+                for r in several
+            ]
+        )
         return ended if isinstance(results, tuple) else ended[0]
 
     return call

@@ -1,7 +1,8 @@
 """`gradcheck` and `gradgradcheck`: gradients against finite differences.
 
-For a function of real or complex inputs the gradient of `Re(conj(v) . f(x))` is what autograd gives for the incoming gradient `v`; real and
-imaginary parts are compared separately, which covers complex functions that are not analytic (Wirtinger derivatives, PyTorch's convention).
+For a function of real or complex inputs the gradient of `Re(conj(v) . f(x))` is what autograd gives for the incoming
+gradient `v`; real and imaginary parts are compared separately, which covers complex functions that are not analytic
+(Wirtinger derivatives, PyTorch's convention).
 """
 
 from __future__ import annotations
@@ -21,13 +22,25 @@ class GradcheckError(RuntimeError):
     """The gradients differ from the finite differences."""
 
 
-def gradcheck(func: Callable, inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-              raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
-              check_batched_grad: bool = False, fast_mode: bool = False) -> bool:
+def gradcheck(
+    func: Callable,
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    fast_mode: bool = False,
+) -> bool:
     """Are the gradients of `func(*inputs)` by the inputs that require grad those of finite differences?
 
-    `|analytic - numeric| <= atol + rtol * |numeric|` must hold for each element (with `fast_mode`, for one random projection). Also checked:
-    repeating the backward pass gives the same within `nondet_tol`, and outputs whose gradient does not come count as zeros.
+    `|analytic - numeric| <= atol + rtol * |numeric|` must hold for each element (with `fast_mode`, for one random
+    projection). Also checked: repeating the backward pass gives the same within `nondet_tol`, and an output whose
+    gradient does not come counts as zeros.
     Raises GradcheckError (a RuntimeError) where it fails, or returns False without `raise_exception`.
 
     Example:
@@ -37,7 +50,18 @@ def gradcheck(func: Callable, inputs: Tensor | Sequence[Any], *, eps: float = 1e
         True
     """
     try:
-        _check(func, _tuple(inputs), eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode)
+        _check(
+            func,
+            _tuple(inputs),
+            eps,
+            atol,
+            rtol,
+            nondet_tol,
+            check_undefined_grad,
+            check_grad_dtypes,
+            check_batched_grad,
+            fast_mode,
+        )
     except GradcheckError:
         if raise_exception:
             raise
@@ -45,10 +69,22 @@ def gradcheck(func: Callable, inputs: Tensor | Sequence[Any], *, eps: float = 1e
     return True
 
 
-def gradgradcheck(func: Callable, inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Tensor] | None = None, *,
-                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False,
-                  raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
-                  check_batched_grad: bool = False, fast_mode: bool = False) -> bool:
+def gradgradcheck(
+    func: Callable,
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    fast_mode: bool = False,
+) -> bool:
     """Are the gradients of the gradients of `func(*inputs)` those of finite differences? Arguments as in `gradcheck`.
 
     Example:
@@ -72,9 +108,19 @@ def gradgradcheck(func: Callable, inputs: Tensor | Sequence[Any], grad_outputs: 
         found = grad(outputs, sources, given, create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
-    return gradcheck(gradients, (*arguments, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-                     check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-                     fast_mode=fast_mode)
+    return gradcheck(
+        gradients,
+        (*arguments, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        fast_mode=fast_mode,
+    )
 
 
 def _tuple(inputs: Any) -> tuple:
@@ -89,20 +135,36 @@ def _differentiable(outputs: Any) -> list[Tensor]:
     return [y for y in _tuple(outputs) if isinstance(y, Tensor) and y.requires_grad]
 
 
-def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float, nondet_tol: float, undefined: bool, same_dtypes: bool,
-           batched: bool, fast: bool) -> None:
+def _check(
+    func: Callable,
+    inputs: tuple,
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+    undefined: bool,
+    same_dtypes: bool,
+    batched: bool,
+    fast: bool,
+) -> None:
     sources = [x for x in inputs if _wants(x)]
     if not sources:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
     for i, x in enumerate(sources):
         if x.dtype not in (dtypes.float64, dtypes.complex128) and eps < 1e-4:
-            raise GradcheckError(f"gradcheck: input {i} has dtype {x.dtype.name}: finite differences with eps={eps} need float64 or complex128")
+            raise GradcheckError(
+                f"gradcheck: input {i} has dtype {x.dtype.name}: finite differences with eps={eps} "
+                "need float64 or complex128"
+            )
     outputs = _differentiable(func(*inputs))
     if not outputs:
         _check_constant(func, inputs, sources, eps, atol)
         return
     random = np.random.default_rng(0)
     for i, y in enumerate(outputs):
+
         def one(*values: Any, i: int = i) -> Tensor:
             return _differentiable(func(*values))[i]
 
@@ -113,10 +175,17 @@ def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float, 
         if batched:
             _check_batched(y, sources, random, i)
     if same_dtypes:
-        found = grad([y.sum() if not y.is_complex() else y.real.sum() for y in outputs], sources, allow_unused=True, retain_graph=True)
+        found = grad(
+            [y.sum() if not y.is_complex() else y.real.sum() for y in outputs],
+            sources,
+            allow_unused=True,
+            retain_graph=True,
+        )
         for x, g in zip(sources, found):
             if g is not None and g.dtype is not x.dtype:
-                raise GradcheckError(f"gradcheck: gradient of dtype {g.dtype.name} for an input of dtype {x.dtype.name}")
+                raise GradcheckError(
+                    f"gradcheck: gradient of dtype {g.dtype.name} for an input of dtype {x.dtype.name}"
+                )
     if undefined and len(outputs) > 1:
         _check_undefined(func, inputs, sources)
 
@@ -140,8 +209,18 @@ def _random_like(y: Tensor, random: np.random.Generator) -> Tensor:
     return tensor(np.asarray(values), dtype=y.dtype)
 
 
-def _compare(one: Callable, inputs: tuple, sources: list, weights: list, index: int, eps: float, atol: float, rtol: float,
-             nondet_tol: float, random: np.random.Generator | None) -> None:
+def _compare(
+    one: Callable,
+    inputs: tuple,
+    sources: list,
+    weights: list,
+    index: int,
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+    random: np.random.Generator | None,
+) -> None:
     """The gradient of each weighting of output `index` against finite differences."""
     jacobians = [_numeric(one, inputs, x, eps, random) for x in sources]
     for weight in weights:
@@ -150,18 +229,28 @@ def _compare(one: Callable, inputs: tuple, sources: list, weights: list, index: 
         again = grad(y, sources, weight, allow_unused=True, retain_graph=True)
         w = weight.detach().numpy().reshape(-1)
         for at, (x, g, g2, (directions, columns)) in enumerate(zip(sources, found, again, jacobians)):
-            analytic = np.zeros(tuple(x.shape)) if g is None else g.detach().resolve_conj().numpy() if g.is_complex() else g.detach().numpy()
+            analytic = (
+                np.zeros(tuple(x.shape))
+                if g is None
+                else g.detach().resolve_conj().numpy()
+                if g.is_complex()
+                else g.detach().numpy()
+            )
             if g is not None and np.abs(analytic - g2.detach().numpy()).max(initial=0.0) > nondet_tol:
                 raise GradcheckError(f"gradcheck: backward is not deterministic: output {index}, input {at}")
             a = np.array([np.real(np.sum(np.conj(d) * analytic)) for d in directions])
             n = np.array([np.real(np.sum(np.conj(w) * column)) for column in columns])
             if not np.allclose(a, n, rtol=rtol, atol=atol, equal_nan=False):
                 worst = int(np.argmax(np.abs(a - n)))
-                raise GradcheckError(f"Jacobian mismatch for output {index} with respect to input {at}: at direction {worst} "
-                                     f"numerical {n[worst]}, analytical {a[worst]}; all numerical:\n{n}\nall analytical:\n{a}")
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {index} with respect to input {at}: at direction {worst} "
+                    f"numerical {n[worst]}, analytical {a[worst]}; all numerical:\n{n}\nall analytical:\n{a}"
+                )
 
 
-def _numeric(one: Callable, inputs: tuple, x: Tensor, eps: float, random: np.random.Generator | None) -> tuple[list, list]:
+def _numeric(
+    one: Callable, inputs: tuple, x: Tensor, eps: float, random: np.random.Generator | None
+) -> tuple[list, list]:
     """Directions in the space of `x` and the central differences of the output along them."""
     array = x.detach().numpy()
     directions = []
@@ -189,10 +278,14 @@ def _check_constant(func: Callable, inputs: tuple, sources: list, eps: float, at
     before = [y.detach().numpy().copy() for y in _tuple(func(*inputs)) if isinstance(y, Tensor)]
     for x in sources:
         moved = tensor(x.detach().numpy() + eps, dtype=x.dtype).requires_grad_()
-        after = [y.detach().numpy() for y in _tuple(func(*[moved if y is x else y for y in inputs])) if isinstance(y, Tensor)]
+        after = [
+            y.detach().numpy() for y in _tuple(func(*[moved if y is x else y for y in inputs])) if isinstance(y, Tensor)
+        ]
         if any(np.abs(a - b).max(initial=0.0) / eps > atol for a, b in zip(before, after)):
-            raise GradcheckError("Numerical gradient for function expected to be zero: its outputs do not require grad, "
-                                 "but they change with the inputs")
+            raise GradcheckError(
+                "Numerical gradient for function expected to be zero: its outputs do not require grad, "
+                "but they change with the inputs"
+            )
 
 
 def _check_undefined(func: Callable, inputs: tuple, sources: list) -> None:
@@ -204,11 +297,15 @@ def _check_undefined(func: Callable, inputs: tuple, sources: list) -> None:
         zero = [w * 0 if k == i else w for k, w in enumerate(weights)]
         full = grad(outputs, sources, zero, allow_unused=True, retain_graph=True)
         rest = [k for k in range(len(outputs)) if k != i]
-        part = grad([outputs[k] for k in rest], sources, [weights[k] for k in rest], allow_unused=True, retain_graph=True)
+        part = grad(
+            [outputs[k] for k in rest], sources, [weights[k] for k in rest], allow_unused=True, retain_graph=True
+        )
         for a, b in zip(full, part):
             left, right = [0.0 if g is None else g.detach().numpy() for g in (a, b)]
             if not np.allclose(left, right):
-                raise GradcheckError(f"gradcheck: a missing gradient of output {i} gives something else than a gradient of zeros")
+                raise GradcheckError(
+                    f"gradcheck: a missing gradient of output {i} gives something else than a gradient of zeros"
+                )
 
 
 def _check_batched(y: Tensor, sources: list, random: np.random.Generator, index: int) -> None:

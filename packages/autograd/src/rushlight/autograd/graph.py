@@ -12,19 +12,28 @@ from rushlight.autograd.node import Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.tensor import Tensor
 
-__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
-           "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class saved_tensors_hooks(Decorating):
-    """Decide how tensors saved inside the block are kept: `pack_hook(tensor)` gives what is kept, `unpack_hook` of that gives the tensor.
+    """Decide how tensors saved inside the block are kept: `pack_hook(tensor)` gives what is kept, `unpack_hook` of that
+    gives the tensor.
 
     Example:
         >>> import rushlight
         >>> x = rushlight.ones(2, requires_grad=True)
         >>> packed = []
         >>> with rushlight.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
-        ...     y = x * x
+        ...     y = x.exp()
         >>> len(packed)
         1
     """
@@ -119,9 +128,11 @@ class _Handles:
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> _Handles:
-    """Call `fn` once per backward pass: with the list of all gradients when the last is there (`mode="all"`), or with the first (`"any"`).
+    """Call `fn` once per backward pass: with the list of all gradients when the last is there (`mode="all"`), or with
+    the first (`"any"`).
 
-    Only the tensors count whose gradient the pass computes, as far as it can be told: those of which a gradient has come.
+    Only the tensors count whose gradient the pass computes, as far as it can be told: those of which a gradient has
+    come.
     Raises ValueError for another mode.
     """
     if mode not in ("all", "any"):

@@ -21,7 +21,7 @@ _add_in_place = INPLACE[prims.add]
 
 
 def references(x: Any) -> int:
-    """How many references to an object there are, apart from those that this call makes. Pass it as an item or attribute."""
+    """How many references to an object there are, besides those of this call. Pass it as an item or attribute."""
     return sys.getrefcount(x) - _OVERHEAD
 
 
@@ -42,8 +42,12 @@ def is_free(x: Tensor) -> bool:
     if x._array.base is None:  # then `storage.base` is the array itself
         return references(x._array) == 1 + shares
     # Pooled memory: the array lies over a block that nothing else may refer to.
-    return (references(x._array) == 1 and type(x._array.base) is np.ndarray and type(x._array.base.base) is not np.ndarray
-            and references(x._array.base) == 1 + shares)
+    return (
+        references(x._array) == 1
+        and type(x._array.base) is np.ndarray
+        and type(x._array.base.base) is not np.ndarray
+        and references(x._array.base) == 1 + shares
+    )
 
 
 def _is_small(m: Meta) -> bool:

@@ -15,9 +15,15 @@ from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
 
 
-def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
-             inputs: Any | Sequence[Any] | None = None) -> None:
-    """Add the gradients of this tensor to the `grad` of the leaves that it was computed from; see `rushlight.autograd.backward`.
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any | Sequence[Any] | None = None,
+) -> None:
+    """Add the gradients of this tensor to the `grad` of the leaves that it was computed from; see
+    `rushlight.autograd.backward`.
 
     Example:
         >>> import rushlight
@@ -41,13 +47,18 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """
     requires_grad = bool(requires_grad)
     if requires_grad and not self._meta.dtype.is_inexact:
-        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients, got "
-                           f"{self._meta.dtype.name}; convert with .to(dtype) first")
+        raise RuntimeError(
+            "only Tensors of floating point and complex dtype can require gradients, got "
+            f"{self._meta.dtype.name}; convert with .to(dtype) first"
+        )
     if not is_leaf(self):
         if requires_grad:
             return self
-        raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
-                           "that doesn't require differentiation use var_no_grad = var.detach().")
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a "
+            "computed variable in a subgraph "
+            "that doesn't require differentiation use var_no_grad = var.detach()."
+        )
     state = state_of(self)
     state.origin = None
     self._meta = self._meta.with_grad(requires_grad)
@@ -78,7 +89,7 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def retain_grad(self: Tensor) -> None:
-    """Keep the gradient of this non-leaf in `grad` during backward. Raises RuntimeError when the tensor does not require grad."""
+    """Keep the gradient of this non-leaf in `grad` during backward; RuntimeError when it does not require grad."""
     if not self._meta.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if is_leaf(self):
@@ -115,7 +126,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Hand
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Handle:
-    """Call `hook(tensor)` after `grad` of this leaf was added to. Raises RuntimeError for tensors that are not such leaves.
+    """Call `hook(tensor)` after `grad` of this leaf was added to. Raises RuntimeError for tensors that are not such
+    leaves.
 
     Example:
         >>> import rushlight
@@ -140,9 +152,14 @@ def _get_grad(self: Tensor) -> Tensor | None:
     if type(state) is not AutogradState:
         return None
     if state.grad is None and state.edge is not None and not state.retains:
-        warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
-                      "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
-                      ".retain_grad() on the non-leaf Tensor.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+            "attribute won't be populated "
+            "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+            ".retain_grad() on the non-leaf Tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     return state.grad
 
 
@@ -156,14 +173,20 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
     if grad is self:
         raise RuntimeError("can't assign Variable as its own grad")
     if grad._meta.dtype is not self._meta.dtype:
-        raise RuntimeError(f"attempting to assign a gradient with dtype '{grad.dtype}' to a tensor with dtype '{self.dtype}'. "
-                           "Please ensure that the gradient and the tensor have the same dtype")
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{grad.dtype}' to a tensor with dtype '{self.dtype}'. "
+            "Please ensure that the gradient and the tensor have the same dtype"
+        )
     if grad._meta.device is not self._meta.device:
-        raise RuntimeError(f"attempting to assign a gradient located on device '{grad.device}' to a tensor located on device "
-                           f"'{self.device}'. Please ensure that the gradient and the tensor are on the same device")
+        raise RuntimeError(
+            f"attempting to assign a gradient located on device '{grad.device}' to a tensor located on device "
+            f"'{self.device}'. Please ensure that the gradient and the tensor are on the same device"
+        )
     if grad._meta.shape != self._meta.shape:
-        raise RuntimeError(f"attempting to assign a gradient of size '{shape_text(grad.shape)}' to a tensor of size "
-                           f"'{shape_text(self.shape)}'. Please ensure that the gradient and the tensor are the same size")
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{shape_text(grad.shape)}' to a tensor of size "
+            f"'{shape_text(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
     state_of(self).grad = grad
 
 
@@ -198,7 +221,9 @@ def install() -> None:
     Tensor.grad_fn = property(_grad_fn)
     Tensor.is_leaf = property(is_leaf, doc="Did no recorded operation make this tensor?")
     Tensor.output_nr = property(_output_nr)
-    Tensor.retains_grad = property(lambda self: getattr(self._auto, "retains", False), doc="Does this non-leaf keep its gradient?")
+    Tensor.retains_grad = property(
+        lambda self: getattr(self._auto, "retains", False), doc="Does this non-leaf keep its gradient?"
+    )
     Tensor._base = property(_base)
     Tensor._is_view = lambda self: view_of(self) is not None
     Tensor.is_inference = lambda self: False

@@ -12,8 +12,8 @@ from typing import Any
 class _Mode(threading.local):
     """What this thread records.
 
-    `plain` is the one thing the hot path reads: grad mode is on and nothing else (saved-tensor hooks, anomaly mode) wants to see
-    a recorded call.
+    `plain` is the one thing the hot path reads: grad mode is on and nothing else (saved-tensor hooks, anomaly mode)
+    wants to see a recorded call.
     """
 
     def __init__(self) -> None:
@@ -74,11 +74,14 @@ class Decorating:
 
     def __call__(self, function: Callable) -> Callable:
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__}: expected a function to decorate, got the class {function.__name__}; "
-                            "decorate its methods")
+            raise TypeError(
+                f"{type(self).__name__}: expected a function to decorate, got the class {function.__name__}; "
+                "decorate its methods"
+            )
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self.fresh, function)
         if inspect.iscoroutinefunction(function):
+
             @functools.wraps(function)
             async def call(*args, **kwargs):
                 with self.fresh():
@@ -86,10 +89,12 @@ class Decorating:
         elif inspect.isasyncgenfunction(function):
             return _wrap_async_generator(self.fresh, function)
         else:
+
             @functools.wraps(function)
             def call(*args, **kwargs):
                 with self.fresh():
                     return function(*args, **kwargs)
+
         return call
 
 

@@ -13,9 +13,13 @@ from rushlight.core.tensor import Tensor
 next_order = count(0, -1).__next__  # younger nodes have lower numbers, so that a heap gives the youngest first
 
 FREED_MESSAGE = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
-    "you need to backward through the graph a second time or if you need to access saved tensors after calling backward.")
+    "Trying to backward through the graph a second time (or directly access saved tensors after they "
+    "have already been freed). "
+    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if "
+    "you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
 
 
 class Extras:
@@ -54,7 +58,8 @@ class Handle:
 class Node:
     """A node of the graph.
 
-    `edges` says where the gradients go that `apply` returns, one for one. An edge leads to an older node, always: the engine relies on it.
+    `edges` says where the gradients go that `apply` returns, one for one. An edge leads to an older node, always: the
+    engine relies on it.
     """
 
     __slots__ = ("order", "edges", "extras", "__weakref__")
@@ -78,7 +83,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """For each tensor operand the node (and which of its outputs) that the gradient goes to, (None, 0) where it goes nowhere."""
+        """For each tensor operand the node, and which of its outputs, that its gradient goes to; else (None, 0)."""
         return self.edges
 
     @property
@@ -93,11 +98,11 @@ class Node:
         return self.extras
 
     def register_hook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_inputs, grad_outputs)` after this node has run; what it returns, if not None, replaces `grad_inputs`."""
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run; a result replaces `grad_inputs`."""
         return Handle(self.rare().post_hooks, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_outputs)` before this node runs; what it returns, if not None, replaces `grad_outputs`."""
+        """Call `hook(grad_outputs)` before this node runs; a result replaces `grad_outputs`."""
         return Handle(self.rare().pre_hooks, hook)
 
     def _sequence_nr(self) -> int:
@@ -134,7 +139,7 @@ class OpNode(Node):
     versions: tuple[int, ...]
 
     def apply(self, grads: list, keep: bool, results: Any = None) -> list:
-        """As said in Node; `results` are the op's results with history where those are not simply this node's outputs."""
+        """As in Node; `results` are the op's results with history where those are not this node's outputs."""
         saved = self.unpack()
         if mode.enabled and self.recipe.saves_results:
             saved = self.recipe.with_history(self, saved, results)
@@ -168,7 +173,10 @@ def changed_message(node: Node, x: Tensor, version: int) -> str:
     """What to say when a saved tensor was changed in place."""
     edge = getattr(x._auto, "edge", None)
     made_by = f", which is output {edge[1]} of {edge[0].name()}," if edge else ""
-    return (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{x.dtype.name} {list(x.shape)}]{made_by} is at version {x._version}; expected version {version} instead. "
-            f"It is needed by {node.name()}. Write out of place there, or clone() first. Hint: enable anomaly detection to see where "
-            "that operation was called, with rushlight.autograd.set_detect_anomaly(True).")
+    return (
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{x.dtype.name} {list(x.shape)}]{made_by} is at version {x._version}; expected version {version} instead. "
+        f"It is needed by {node.name()}. Write out of place there, or clone() first. Hint: enable "
+        "anomaly detection to see where "
+        "that operation was called, with rushlight.autograd.set_detect_anomaly(True)."
+    )

@@ -26,7 +26,12 @@ def node_class(op: Op, several: bool = False) -> type[OpNode]:
     name += "Backward0"
     found = _classes.get((name, several))
     if found is None:
-        members = {"__slots__": (), "__module__": OpNode.__module__, "__doc__": f"The node of `{op.name}`.", "unrolled": not several}
+        members = {
+            "__slots__": (),
+            "__module__": OpNode.__module__,
+            "__doc__": f"The node of `{op.name}`.",
+            "unrolled": not several,
+        }
         if several:
             members["outputs"] = property(lambda self: self.recipe.outputs)
         found = _classes[name, several] = type(name, (OpNode,), members)
@@ -36,32 +41,62 @@ def node_class(op: Op, several: bool = False) -> type[OpNode]:
 class Recipe:
     """Which operands get a gradient, what is saved for them, and how the formulas are called.
 
-    A formula's arguments are picked from one flat tuple: incoming gradients, saved values, then what is known beforehand.
+    A formula's arguments are picked from one flat tuple: incoming gradients, saved values, then what is known
+    beforehand.
     """
 
-    __slots__ = ("op", "metas", "outputs", "wanted", "node_class", "saves", "saves_results", "tensors", "statics", "calls", "joint",
-                 "differentiable", "backward")
+    __slots__ = (
+        "op",
+        "metas",
+        "outputs",
+        "wanted",
+        "node_class",
+        "saves",
+        "saves_results",
+        "tensors",
+        "statics",
+        "calls",
+        "joint",
+        "differentiable",
+        "backward",
+    )
 
     def __init__(self, op: Op, metas: tuple[Meta | None, ...], params: tuple, outputs: int, row: Row) -> None:
         self.op, self.metas, self.outputs = op, metas, outputs
         self.joint = row.joint is not None
         self.node_class = node_class(op, outputs > 1 or self.joint)
-        self.wanted = tuple([i for i, m in enumerate(metas) if m is not None and m.requires_grad
-                             and (self.joint or row.formulas.get(op.operands[i]))])
+        self.wanted = tuple(
+            [
+                i
+                for i, m in enumerate(metas)
+                if m is not None and m.requires_grad and (self.joint or row.formulas.get(op.operands[i]))
+            ]
+        )
         formulas = [row.joint] if self.joint else [row.formulas[op.operands[i]] for i in self.wanted]
         names = list(dict.fromkeys([name for f in formulas for name in f.arguments])) if self.wanted else []
         self.saves, self.tensors = self._what_to_save(names)
         self.saves_results = any(kind == "result" for kind, _ in self.saves)
         # A result whose gradient no formula takes only serves the backward pass; it does not require grad.
-        self.differentiable = tuple([not names or "gs" in names or f"g{i}" in names or (i == 0 and "g" in names) for i in range(outputs)])
+        self.differentiable = tuple(
+            [not names or "gs" in names or f"g{i}" in names or (i == 0 and "g" in names) for i in range(outputs)]
+        )
         known = self._known(params)
         fixed = [name for name in names if name in known]
         self.statics = tuple([known[name] for name in fixed])
         spots = [self._spots(f, fixed) for f in formulas]
         pickers = [_picker(some) for some in spots]
         wants = [metas[i].with_grad(False) for i in self.wanted]
-        self.calls = tuple([(formulas[0 if self.joint else at].function, pickers[0 if self.joint else at], want, want.with_grad(True))
-                            for at, want in enumerate(wants)])
+        self.calls = tuple(
+            [
+                (
+                    formulas[0 if self.joint else at].function,
+                    pickers[0 if self.joint else at],
+                    want,
+                    want.with_grad(True),
+                )
+                for at, want in enumerate(wants)
+            ]
+        )
         self.backward = None
         if self.node_class.unrolled:
             written = tuple([tuple([self._written(spot) for spot in some]) for some in spots])
@@ -109,8 +144,10 @@ class Recipe:
                 spots.append(int(name[1:] or 0))
         return spots
 
-    def _written(self, spot: int) -> str:
-        """The name of a place in the flat tuple, in the source of an unrolled function."""
+    def _written(self, spot: Any) -> str:
+        """A place in the flat tuple, or several, in the source of an unrolled function."""
+        if isinstance(spot, list):
+            return f"({', '.join([self._written(one) for one in spot])},)"
         if spot < self.outputs:
             return f"g{spot}"
         spot -= self.outputs
@@ -134,8 +171,10 @@ class Recipe:
         return found
 
     def with_history(self, node: OpNode, saved: tuple, results: tuple | None) -> tuple:
-        """The saved values with the results among them linked to the graph again, so that gradients of gradients reach them."""
-        return tuple([self._linked(node, x, i, results) if kind == "result" else x for x, (kind, i) in zip(saved, self.saves)])
+        """The saved values, the results among them linked to the graph again for gradients of gradients."""
+        return tuple(
+            [self._linked(node, x, i, results) if kind == "result" else x for x, (kind, i) in zip(saved, self.saves)]
+        )
 
     def _linked(self, node: OpNode, x: Any, index: int, results: tuple | None) -> Any:
         if results is not None:
@@ -161,7 +200,7 @@ class Recipe:
     def keep(self, operands: tuple, results: tuple) -> tuple[tuple, tuple[int, ...]]:
         """The values to save and the versions of those that are tensors."""
         saved = tuple([operands[i] if kind == "operand" else alias(results[i]) for kind, i in self.saves])
-        return saved, tuple([0 if (s := x._storage) is None else s.version for x in saved[:self.tensors]])
+        return saved, tuple([0 if (s := x._storage) is None else s.version for x in saved[: self.tensors]])
 
 
 def _is_tensor(m: Meta | None) -> bool:
@@ -175,7 +214,9 @@ def _is_result(name: str) -> bool:
 def _picker(spots: list) -> Callable[[tuple], tuple]:
     """A function that takes a formula's arguments out of the flat tuple."""
     if any(isinstance(spot, list) for spot in spots):
-        return lambda values: tuple([tuple([values[i] for i in spot]) if isinstance(spot, list) else values[spot] for spot in spots])
+        return lambda values: tuple(
+            [tuple([values[i] for i in spot]) if isinstance(spot, list) else values[spot] for spot in spots]
+        )
     if len(spots) == 1:
         spot = spots[0]
         return lambda values: (values[spot],)

@@ -83,7 +83,7 @@ def attach(result: Tensor, node: Any, output: int) -> None:
 
 
 def _one_result(recipe: Recipe, run: Callable) -> Callable:
-    """The commonest case, and the one whose cost users feel: written out for the operands at hand, see `unrolled_record`."""
+    """The commonest case, whose cost users feel: written out for the operands at hand, see `unrolled_record`."""
 
     def observed(result: Tensor, operands: tuple) -> Tensor:
         attach(result, make_node(recipe, operands, (result,)), 0)
@@ -141,7 +141,7 @@ def _in_place(op: Op, recipe: Recipe, run: Callable) -> Callable:
         before = (edge_of(x),) if has_target else ()
         result = run(*operands)
         node = make_node(recipe, kept, (x,))
-        others = node.edges[len(before):]
+        others = node.edges[len(before) :]
         node.edges = before + others
         rewrite_history(x, node, 0, others, has_target)
         return result

@@ -20,9 +20,10 @@ CUSTOM = "a view made inside a custom Function"
 class AutogradState:
     """The autograd side of a tensor (its `_auto` slot).
 
-    `edge` is the node that made the tensor and which of its outputs it is; None for a leaf. A state never comes to name another node: an
-    in-place operation gives the tensor a new state. So a view is up to date as long as its input still has the state it had when the view
-    was made, which is its `origin`. `view` says how the view was made (see `rushlight.core.eager`).
+    `edge` is the node that made the tensor and which of its outputs it is; None for a leaf. A state never comes to name
+    another node: an in-place operation gives the tensor a new state. So a view is up to date as long as its input still
+    has the state it had when the view was made, which is its `origin`. `view` says how the view was made (see
+    `rushlight.core.eager`).
     """
 
     __slots__ = ("edge", "grad", "view", "origin", "accumulator", "hooks", "post_hooks", "retains", "__weakref__")

@@ -1,8 +1,9 @@
 """The recording function and the backward function of ops with one result, without loops.
 
-They do what `make_node`, `attach`, `OpNode.unpack` and `Recipe.gradients` do; but which operands have edges, what is saved and what the formulas
-want is known when a plan is made, so the loops over them can be written out. That takes recording from about 2 us to 0.7 us, and running a
-node from 3 us to below 1 us. A function is compiled per pattern, not per plan.
+They do what `make_node`, `attach`, `OpNode.unpack` and `Recipe.gradients` do; but which operands have edges, what is
+saved and what the formulas want is known when a plan is made, so the loops over them can be written out. That takes
+recording from about 2 us to 0.7 us, and running a node from 3 us to below 1 us. A function is compiled per pattern, not
+per plan.
 """
 
 from __future__ import annotations
@@ -18,96 +19,122 @@ from rushlight.core.tensor import Tensor
 
 Saves = tuple[tuple[str, int], ...]
 
-_GLOBALS = {"AutogradState": AutogradState, "FREED_MESSAGE": FREED_MESSAGE, "Tensor": Tensor, "changed_message": changed_message,
-            "edge_of": edge_of, "fit": fit, "mode": mode, "new": object.__new__, "next_order": next_order}
+_GLOBALS = {
+    "AutogradState": AutogradState,
+    "FREED_MESSAGE": FREED_MESSAGE,
+    "Tensor": Tensor,
+    "changed_message": changed_message,
+    "edge_of": edge_of,
+    "fit": fit,
+    "mode": mode,
+    "new": object.__new__,
+    "next_order": next_order,
+}
 
 
 @functools.cache
 def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: int) -> Callable:
     """`make(recipe, run, observed)`, which gives the recording function of a plan.
 
-    `wanted` are the operands with edges, `saves` what is kept, the first `tensors` of it tensors. `observed(result, operands)` is called when
-    somebody watches: saved-tensor hooks, anomaly mode.
+    `wanted` are the operands with edges, `saves` what is kept, the first `tensors` of it tensors. `observed(result,
+    operands)` is called when somebody watches: saved-tensor hooks, anomaly mode.
     """
     names = [f"x{i}" for i in range(arity)]
     kept = [f"x{i}" if kind == "operand" else "alias" for kind, i in saves]
-    lines = ["def make(recipe, run, observed):",
-             "    node_class = recipe.node_class",
-             f"    def record({', '.join(names)}):",
-             f"        result = run({', '.join(names)})",
-             "        if not mode.plain:",
-             "            if not mode.enabled:",
-             "                return result",
-             f"            return observed(result, {_tuple(names)})",
-             "        node = new(node_class)",
-             "        node.recipe = recipe",
-             "        node.extras = None"]
+    lines = [
+        "def make(recipe, run, observed):",
+        "    node_class = recipe.node_class",
+        f"    def record({', '.join(names)}):",
+        f"        result = run({', '.join(names)})",
+        "        if not mode.plain:",
+        "            if not mode.enabled:",
+        "                return result",
+        f"            return observed(result, {_tuple(names)})",
+        "        node = new(node_class)",
+        "        node.recipe = recipe",
+        "        node.extras = None",
+    ]
     for i in wanted:
-        lines += [f"        s = x{i}._auto",
-                  "        if type(s) is AutogradState and s.origin is None and s.edge is not None:",
-                  f"            e{i} = s.edge",
-                  "        else:",
-                  f"            e{i} = edge_of(x{i})"]
+        lines += [
+            f"        s = x{i}._auto",
+            "        if type(s) is AutogradState and s.origin is None and s.edge is not None:",
+            f"            e{i} = s.edge",
+            "        else:",
+            f"            e{i} = edge_of(x{i})",
+        ]
     # The order is drawn after the edges: those may make the node of a leaf, which must count as older.
-    lines += [f"        node.edges = {_tuple([f'e{i}' for i in wanted])}",
-              "        node.order = next_order()",
-              "        meta = result._meta"]
+    lines += [
+        f"        node.edges = {_tuple([f'e{i}' for i in wanted])}",
+        "        node.order = next_order()",
+        "        meta = result._meta",
+    ]
     if "alias" in kept:
-        lines += ["        alias = new(Tensor)",
-                  "        alias._array = result._array",
-                  "        alias._meta = meta",
-                  "        alias._storage = result._storage or result.storage()",
-                  "        alias._auto = None"]
+        lines += [
+            "        alias = new(Tensor)",
+            "        alias._array = result._array",
+            "        alias._meta = meta",
+            "        alias._storage = result._storage or result.storage()",
+            "        alias._auto = None",
+        ]
     versions = [f"0 if (s := {name}._storage) is None else s.version" for name in kept[:tensors]]
-    lines += [f"        node.saved = {_tuple(kept)}",
-              f"        node.versions = {_tuple(versions)}",
-              "        state = new(AutogradState)",
-              "        state.edge = (node, 0)",
-              "        state.grad = state.view = state.origin = state.accumulator = state.hooks = state.post_hooks = None",
-              "        state.retains = False",
-              "        result._auto = state",
-              "        result._meta = meta._twin or meta.with_grad(True)",
-              "        return result",
-              "    return record"]
+    lines += [
+        f"        node.saved = {_tuple(kept)}",
+        f"        node.versions = {_tuple(versions)}",
+        "        state = new(AutogradState)",
+        "        state.edge = (node, 0)",
+        "        state.grad = state.view = state.origin = state.accumulator = state.hooks = state.post_hooks = None",
+        "        state.retains = False",
+        "        result._auto = state",
+        "        result._meta = meta._twin or meta.with_grad(True)",
+        "        return result",
+        "    return record",
+    ]
     return _compiled(lines)
 
 
 @functools.cache
 def unrolled_backward(saves: Saves, tensors: int, calls: tuple[tuple[str, ...], ...]) -> Callable:
-    """`make(recipe, functions, wants, statics)`, which gives `backward(node, g0, keep)`: the gradients for the node's edges, last first.
+    """`make(recipe, functions, wants, statics)`, which gives `backward(node, g0, keep)`: the gradients for the node's
+    edges, last first.
 
     `calls` has the arguments of each formula: `g0`, `v<i>` for saved values, `c<i>` for what is known beforehand.
     """
     values = [f"v{i}" for i in range(len(saves))]
-    constants = sorted({name for call in calls for name in call if name[0] == "c"})
+    constants = sorted({name for call in calls for name in call if name.startswith("c")})
     lines = ["def make(recipe, functions, wants, statics):"]
     lines += [f"    {name} = statics[{name[1:]}]" for name in constants]
     for i in range(len(calls)):
         lines += [f"    f{i}, w{i}, t{i} = functions[{i}], wants[{i}], wants[{i}].with_grad(True)"]
     lines += ["    def backward(node, g0, keep):"]
     if saves:
-        lines += ["        saved = node.saved",
-                  "        if saved is None:",
-                  "            raise RuntimeError(FREED_MESSAGE)",
-                  f"        {_tuple(values)[1:-1]} = saved"]
+        lines += [
+            "        saved = node.saved",
+            "        if saved is None:",
+            "            raise RuntimeError(FREED_MESSAGE)",
+            f"        {_tuple(values)[1:-1]} = saved",
+        ]
     for i in range(tensors):
-        lines += [f"        s = v{i}._storage",
-                  f"        if s is not None and s.version != node.versions[{i}]:",
-                  f"            raise RuntimeError(changed_message(node, v{i}, node.versions[{i}]))"]
+        lines += [
+            f"        s = v{i}._storage",
+            f"        if s is not None and s.version != node.versions[{i}]:",
+            f"            raise RuntimeError(changed_message(node, v{i}, node.versions[{i}]))",
+        ]
     if any(kind == "result" for kind, _ in saves):
-        lines += ["        if mode.enabled:",
-                  f"            {_tuple(values)[1:-1]} = recipe.with_history(node, saved, None)"]
+        lines += [
+            "        if mode.enabled:",
+            f"            {_tuple(values)[1:-1]} = recipe.with_history(node, saved, None)",
+        ]
     if saves:
-        lines += ["        if not keep:",
-                  "            node.saved = saved = None"]
+        lines += ["        if not keep:", "            node.saved = saved = None"]
     for i, call in enumerate(calls):
-        lines += [f"        r{i} = f{i}({', '.join(call)})",
-                  f"        if r{i} is not None:",
-                  f"            m = getattr(r{i}, '_meta', None)",
-                  f"            if m is not w{i} and m is not t{i}:",
-                  f"                r{i} = fit(node.name(), recipe.wanted[{i}], r{i}, w{i})"]
-    lines += [f"        return [{', '.join([f'r{i}' for i in reversed(range(len(calls)))])}]",
-              "    return backward"]
+        lines += [
+            f"        r{i} = f{i}({', '.join(call)})",
+            f"        if r{i} is not None:",
+            f"            m = getattr(r{i}, '_meta', None)",
+            f"            if m is not w{i} and m is not t{i}:",
+            f"                r{i} = fit(node.name(), recipe.wanted[{i}], r{i}, w{i})",
+        ]
+    lines += [f"        return [{', '.join([f'r{i}' for i in reversed(range(len(calls)))])}]", "    return backward"]
     return _compiled(lines)
 
 

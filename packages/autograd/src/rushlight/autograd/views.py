@@ -1,7 +1,8 @@
 """Writing in place: new history for the tensor written to, and for its base and the other views of the same memory.
 
-A write through a view changes the base. The base gets a `CopySlices` node, which sends the part of the gradient that the view covers
-through the node of the in-place op, and the rest to where it went before. Views renew their history from the base when it is asked for.
+A write through a view changes the base. The base gets a `CopySlices` node, which sends the part of the gradient that
+the view covers through the node of the in-place op, and the rest to where it went before. Views renew their history
+from the base when it is asked for.
 """
 
 from __future__ import annotations
@@ -52,23 +53,33 @@ def check_writable(name: str, x: Tensor) -> None:
     """Refuse a recorded write into a leaf, or into a view whose history cannot follow."""
     base, steps = base_and_steps(x)
     if any(index is not None for *_, index in steps):
-        raise RuntimeError(f"{name}: the tensor is a view made by {steps[-1][0].name}, a function that returns multiple views. Such "
-                           "functions do not allow the output views to be modified inplace; replace the operation by an out-of-place "
-                           "one, or index the base instead")
+        raise RuntimeError(
+            f"{name}: the tensor is a view made by {steps[-1][0].name}, a function that returns multiple views. Such "
+            "functions do not allow the output views to be modified inplace; replace the operation by an out-of-place "
+            "one, or index the base instead"
+        )
     state = x._auto
     origin = state.origin if type(state) is AutogradState else None
     if origin is NO_GRAD:
-        raise RuntimeError(f"{name}: A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-                           "Create the view outside of no_grad, or write to it inside")
+        raise RuntimeError(
+            f"{name}: A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+            "Create the view outside of no_grad, or write to it inside"
+        )
     if origin is CUSTOM:
-        raise RuntimeError(f"{name}: the tensor is a view that was created inside a custom Function and is being modified inplace. "
-                           "Clone the output of the Function first")
+        raise RuntimeError(
+            f"{name}: the tensor is a view that was created inside a custom Function and is being modified inplace. "
+            "Clone the output of the Function first"
+        )
     if steps and base._meta.requires_grad and is_leaf(base):
-        raise RuntimeError(f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
-                           "Write under no_grad(), or to a clone of the leaf")
+        raise RuntimeError(
+            f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under no_grad(), or to a clone of the leaf"
+        )
     if x._meta.requires_grad and is_leaf(x):
-        raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation. "
-                           "Write under no_grad(), or to a clone of the leaf")
+        raise RuntimeError(
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under no_grad(), or to a clone of the leaf"
+        )
 
 
 def rewrite_history(x: Tensor, node: Node, index: int, others: tuple[Edge, ...], has_target: bool) -> None:
@@ -102,8 +113,8 @@ def _replace_state(x: Tensor, edge: Edge | None, origin: Any) -> None:
 def _wake_views(x: Tensor, base: Tensor) -> None:
     """Let the views of a base that begins to require grad do so too.
 
-    Those between base and `x` are known. Nobody lists the others; they are searched for when the reference count of the memory says that
-    there are any.
+    Those between base and `x` are known. Nobody lists the others; they are searched for when the reference count of the
+    memory says that there are any.
     """
     known = 2
     source = view_of(x)[0]
@@ -128,7 +139,9 @@ class CopySlices(Node):
 
     __slots__ = ("inner", "index", "steps", "has_base", "has_target", "memory")
 
-    def __init__(self, base: Tensor, steps: Steps, inner: Node, index: int, others: tuple[Edge, ...], has_target: bool) -> None:
+    def __init__(
+        self, base: Tensor, steps: Steps, inner: Node, index: int, others: tuple[Edge, ...], has_target: bool
+    ) -> None:
         self.inner, self.index, self.steps, self.has_target = inner, index, steps, has_target
         self.has_base = base._meta.requires_grad
         saves = isinstance(inner, OpNode) and inner.recipe.saves_results

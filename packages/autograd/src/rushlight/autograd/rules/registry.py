@@ -3,11 +3,13 @@
     vjp(prims.mul, input=lambda g, other: g * conj(other), other=lambda g, input: g * conj(input))
     vjp(prims.exp, input=lambda g, ans: g * conj(ans))
 
-A formula gives the gradient of one operand. The names of its arguments say what it needs, and that is what the tape keeps:
+A formula gives the gradient of one operand. The names of its arguments say what it needs, and that is what the tape
+keeps:
 
 | name | value |
 | --- | --- |
-| `g` | the gradient that came for the result; `g0`, `g1`, ... for an op with several results (None where none came); `gs` is all of them |
+| `g` | the gradient that came for the result |
+| `g0`, `g1`, ... | those for the results of an op with several (None where none came); `gs` is all of them |
 | `ans` | the result; `ans0`, `ans1`, ... for several |
 | an operand of the op | that operand: a tensor, a number or None |
 | `<operand>_meta` | its metadata only; nothing is kept alive |
@@ -16,8 +18,11 @@ A formula gives the gradient of one operand. The names of its arguments say what
 | `operands` | all operands, as a tuple |
 | `needs` | one bool per operand: is its gradient wanted? |
 
-A formula returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again. For an elementwise op the tape
-sums what broadcasting repeated and converts back to the operand's dtype; every formula may leave those two steps to it.
+A formula returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again.
+For an elementwise op the tape sums what broadcasting repeated and converts back to the operand's dtype; every formula
+may leave those two steps to it.
+
+A result whose gradient no formula takes (it only serves the backward pass) does not require grad.
 
 One formula for all operands at once is given as `all=`; it returns a list with one gradient (or None) per operand.
 """
@@ -62,8 +67,10 @@ def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) ->
         raise ValueError(f"vjp: op {op.name!r} has a row already")
     unknown = set(formulas) - set(op.operands)
     if unknown or (all is not None and formulas):
-        raise ValueError(f"vjp: {op.name} has the operands {', '.join(op.operands)}; got formulas for {', '.join(formulas)}"
-                         + (" beside one for all" if all else ""))
+        raise ValueError(
+            f"vjp: {op.name} has the operands {', '.join(op.operands)}; got formulas for {', '.join(formulas)}"
+            + (" beside one for all" if all else "")
+        )
     if op.variadic and all is None:
         raise ValueError(f"vjp: {op.name} takes any number of operands; give one formula as all=")
     ROWS[op] = Row({name: f and _formula(op, f) for name, f in formulas.items()}, all and _formula(op, all))
@@ -79,7 +86,8 @@ def nondifferentiable(*ops: Any) -> None:
 
 
 def row_of(op: Op) -> Row | None:
-    """The formulas of an op, None when it is listed as non-differentiable; NotImplementedError when it is in neither list.
+    """The formulas of an op, None when it is listed as non-differentiable; NotImplementedError when it is in neither
+    list.
 
     An in-place op without a row of its own has that of its functional form.
     """
@@ -88,8 +96,10 @@ def row_of(op: Op) -> Row | None:
             return ROWS[candidate]
         if candidate in NONDIFFERENTIABLE:
             return None
-    raise NotImplementedError(f"{op.name}: no gradient formula is known for this op; add a row to rushlight.autograd.rules, "
-                              "or call it under no_grad() or on detached tensors")
+    raise NotImplementedError(
+        f"{op.name}: no gradient formula is known for this op; add a row to rushlight.autograd.rules, "
+        "or call it under no_grad() or on detached tensors"
+    )
 
 
 def conj(x: Any) -> Any:
@@ -103,8 +113,10 @@ def _formula(op: Op, function: Callable) -> Formula:
     arguments = tuple(inspect.signature(function).parameters)
     for name in arguments:
         if not _known(op, name):
-            raise ValueError(f"vjp: {op.name}: no value named {name!r}; operands are {', '.join(op.operands)}, "
-                             f"params {', '.join(op.params) or 'none'}")
+            raise ValueError(
+                f"vjp: {op.name}: no value named {name!r}; operands are {', '.join(op.operands)}, "
+                f"params {', '.join(op.params) or 'none'}"
+            )
     return Formula(function, arguments)
 
 

@@ -1,0 +1,240 @@
+"""Derivatives of functions of tensors: `jacobian`, `hessian` and their products with vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd.api import grad
+from rushlight.autograd.modes import enable_grad
+from rushlight.core.errors import shape_text
+from rushlight.core.tensor import Tensor
+from rushlight.ops.create import filled
+from rushlight.ops.join import stack
+
+Inputs = Tensor | tuple[Tensor, ...]
+
+
+def _tuple(name: str, what: str, value: Any) -> tuple[bool, tuple]:
+    """Was a tuple given, and the value as a tuple of tensors."""
+    several = isinstance(value, (tuple, list))
+    values = tuple(value) if several else (value,)
+    for i, x in enumerate(values):
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name}: {what} must be a Tensor or a tuple of Tensors, got {type(x).__name__} at index {i}"
+            )
+    return several, values
+
+
+def _prepared(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tuple:
+    """The inputs as fresh tensors that require grad, linked to the given ones when the graph is wanted."""
+    if create_graph:
+        return tuple([x.view_as(x) if x.requires_grad else x.detach().requires_grad_(need_graph) for x in inputs])
+    return tuple([x.detach().requires_grad_(need_graph and x.dtype.is_inexact) for x in inputs])
+
+
+def _zeros_like(x: Tensor) -> Tensor:
+    return filled(tuple(x.shape), 0, x.dtype, x.device)
+
+
+def _finished(value: Any, create_graph: bool) -> Any:
+    """The results without history, unless it is wanted."""
+    if isinstance(value, tuple):
+        return tuple([_finished(v, create_graph) for v in value])
+    return value if create_graph else value.detach()
+
+
+def _gradients(name: str, outputs: tuple, inputs: tuple, weights: Any, create_graph: bool, strict: bool) -> tuple:
+    """The gradients of outputs by inputs; zeros where there is no dependence, RuntimeError there with `strict`."""
+    kept = [(y, w) for y, w in zip(outputs, weights) if y.requires_grad]
+    if strict and len(kept) < len(outputs):
+        raise RuntimeError(
+            f"{name}: an output of the user-provided function does not require gradients; the function must "
+            "depend on its inputs in a differentiable manner when strict=True"
+        )
+    if not kept:
+        return tuple([_zeros_like(x) for x in inputs])
+    found = grad(
+        [y for y, _ in kept],
+        inputs,
+        [w for _, w in kept],
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+    if strict and any(g is None for g in found):
+        raise RuntimeError(
+            f"{name}: an output of the user-provided function is independent of an input; this is not allowed "
+            "when strict=True"
+        )
+    return tuple([_zeros_like(x) if g is None else g for x, g in zip(inputs, found)])
+
+
+def _direction(name: str, v: Any, like: tuple) -> tuple:
+    """The vector of a product, checked against what it multiplies; ones when left out for a single number."""
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(
+                f"{name}: the vector v can only be None if the other side is a single Tensor with one element"
+            )
+        return (filled(tuple(like[0].shape), 1, like[0].dtype, like[0].device),)
+    _, vectors = _tuple(name, "v", v)
+    if len(vectors) != len(like):
+        raise RuntimeError(f"{name}: v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}")
+    for i, (a, b) in enumerate(zip(vectors, like)):
+        if a.shape != b.shape:
+            raise RuntimeError(
+                f"{name}: v has invalid size: entry {i} should be {shape_text(b.shape)} but got {shape_text(a.shape)}"
+            )
+    return vectors
+
+
+def vjp(
+    func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
+    """`func(*inputs)` and the product `v J` of a vector with its Jacobian.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([1.0, 2.0])
+        >>> rushlight.autograd.functional.vjp(lambda x: x * x, x, rushlight.ones(2))
+        (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        several, sources = _tuple("vjp", "inputs", inputs)
+        sources = _prepared(sources, create_graph)
+        many, outputs = _tuple("vjp", "outputs of func", func(*sources))
+        found = _gradients("vjp", outputs, sources, _direction("vjp", v, outputs), create_graph, strict)
+    return _finished(outputs if many else outputs[0], create_graph), _finished(
+        found if several else found[0], create_graph
+    )
+
+
+def jvp(
+    func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
+    """`func(*inputs)` and the product `J v` of its Jacobian with a vector, by differentiating `v J` once more.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([1.0, 2.0])
+        >>> rushlight.autograd.functional.jvp(lambda x: x * x, x, rushlight.ones(2))
+        (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        _, sources = _tuple("jvp", "inputs", inputs)
+        vectors = _direction("jvp", v, sources)
+        sources = _prepared(sources, create_graph)
+        many, outputs = _tuple("jvp", "outputs of func", func(*sources))
+        weights = tuple([_zeros_like(y).requires_grad_() for y in outputs])
+        pulled = _gradients("jvp", outputs, sources, weights, True, strict)
+        found = _gradients("jvp", pulled, weights, vectors, create_graph, False)
+    return _finished(outputs if many else outputs[0], create_graph), _finished(
+        found if many else found[0], create_graph
+    )
+
+
+def jacobian(
+    func: Callable,
+    inputs: Inputs,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of `func`: for each output and input a tensor of the output's shape followed by the input's.
+
+    One backward pass per output element; `vectorize` is accepted and changes nothing in the result.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.autograd.functional.jacobian(lambda x: x * x, rushlight.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError(f"jacobian: expected strategy 'reverse-mode' or 'forward-mode', got {strategy!r}")
+    with enable_grad():
+        several, sources = _tuple("jacobian", "inputs", inputs)
+        sources = _prepared(sources, create_graph)
+        many, outputs = _tuple("jacobian", "outputs of func", func(*sources))
+        rows = []
+        for y in outputs:
+            flat = y.reshape(-1)
+            one = filled((), 1, y.dtype, y.device)
+            parts = [
+                _gradients("jacobian", (flat[i],), sources, (one,), create_graph, strict) for i in range(y.numel())
+            ]
+            rows.append(tuple([_arranged([part[k] for part in parts], y, x) for k, x in enumerate(sources)]))
+    rows = tuple([row if several else row[0] for row in rows])
+    return _finished(rows if many else rows[0], create_graph)
+
+
+def _arranged(parts: list, y: Tensor, x: Tensor) -> Tensor:
+    if not parts:
+        return filled((*y.shape, *x.shape), 0, x.dtype, x.device)
+    return stack(parts).reshape((*y.shape, *x.shape))
+
+
+def hessian(
+    func: Callable,
+    inputs: Inputs,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of a function with one number as result: second derivatives by each pair of inputs.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.autograd.functional.hessian(lambda x: (x * x * x).sum(), rushlight.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
+    several, sources = _tuple("hessian", "inputs", inputs)
+
+    def gradient(*values: Tensor) -> tuple:
+        y = func(*values)
+        _single("hessian", y)
+        found = _gradients("hessian", (y,), values, (filled(tuple(y.shape), 1, y.dtype, y.device),), True, strict)
+        return found
+
+    rows = jacobian(gradient, sources, create_graph, strict, vectorize)
+    return rows if several else rows[0][0]
+
+
+def _single(name: str, y: Any) -> None:
+    if not isinstance(y, Tensor) or y.numel() != 1:
+        shape = shape_text(y.shape) if isinstance(y, Tensor) else type(y).__name__
+        raise RuntimeError(f"{name}: the function must return a single Tensor with one element, got {shape}")
+
+
+def vhp(
+    func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
+    """`func(*inputs)`, one number, and the product of a vector with its Hessian."""
+    with enable_grad():
+        several, sources = _tuple("vhp", "inputs", inputs)
+        vectors = _direction("vhp", v, sources)
+        sources = _prepared(sources, create_graph)
+        y = func(*sources)
+        _single("vhp", y)
+        first = _gradients("vhp", (y,), sources, (filled(tuple(y.shape), 1, y.dtype, y.device),), True, strict)
+        found = _gradients("vhp", first, sources, vectors, create_graph, False)
+    return _finished(y, create_graph), _finished(found if several else found[0], create_graph)
+
+
+def hvp(
+    func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
+    """`func(*inputs)`, one number, and the product of its Hessian with a vector.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([1.0, 2.0])
+        >>> rushlight.autograd.functional.hvp(lambda x: (x * x * x).sum(), x, rushlight.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
+    return vhp(func, inputs, v, create_graph, strict)  # the Hessian is symmetric

@@ -1,0 +1,324 @@
+"""`grad`, `vjp`, `jvp`, Jacobians and Hessians of functions.
+
+They nest because they are made from differentiable gradients: a level below another links its inputs to those of the
+level above.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd import api
+from rushlight.autograd.modes import enable_grad, mode
+from rushlight.autograd.node import AccumulateGrad
+from rushlight.core.errors import shape_text
+from rushlight.core.tensor import Tensor
+from rushlight.func.tree import flatten
+from rushlight.ops.create import filled
+from rushlight.ops.join import stack
+
+Argnums = int | tuple[int, ...]
+
+
+class _Level:
+    """The inputs of one transform, and what has to happen to its results."""
+
+    def __init__(self, name: str, inputs: list) -> None:
+        for x in inputs:
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name}: expected tensors to differentiate by, got {type(x).__name__}")
+        self.outer = mode.enabled
+        self.inputs = [x.view_as(x) if x.requires_grad and self.outer else x.detach().requires_grad_() for x in inputs]
+        self.own = {id(x) for x in self.inputs if x.is_leaf}
+
+    def result(self, x: Any) -> Any:
+        """A result as the caller sees it: with history only if it reaches beyond the inputs of this level."""
+        if not isinstance(x, Tensor) or not x.requires_grad:
+            return x
+        return x if self.outer and self._reaches_out(x) else x.detach()
+
+    def _reaches_out(self, x: Tensor) -> bool:
+        start = api.edge_of(x)[0]
+        seen, waiting = {start}, [start]
+        while waiting:
+            node = waiting.pop()
+            if type(node) is AccumulateGrad and id(node.variable) not in self.own:
+                return True
+            for below, _ in node.edges:
+                if below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+        return False
+
+    def results(self, tree: Any) -> Any:
+        """All results of a nested structure."""
+        values, build = flatten(tree)
+        return build([self.result(x) for x in values])
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return filled(tuple(x.shape), 0, x.dtype, x.device)
+
+
+def _gradients(outputs: list, inputs: list, weights: list) -> list:
+    """Differentiable gradients, zeros where there is no dependence."""
+    pairs = [(y, w) for y, w in zip(outputs, weights) if isinstance(y, Tensor) and y.requires_grad]
+    if not pairs:
+        return [_zeros(x) for x in inputs]
+    found = api.grad([y for y, _ in pairs], inputs, [w for _, w in pairs], create_graph=True, allow_unused=True)
+    return [_zeros(x) if g is None else g for x, g in zip(inputs, found)]
+
+
+def _chosen(name: str, argnums: Argnums, args: tuple) -> tuple[list, Callable]:
+    """The tensors of the chosen arguments, and the function that puts others in their places."""
+    places = argnums if isinstance(argnums, tuple) else (argnums,)
+    for i in places:
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"{name}: argnums={argnums}, but only {len(args)} positional inputs were given")
+    places = tuple([i % len(args) for i in places])
+    tree = tuple([args[i] for i in places])
+    values, build = flatten(tree)
+
+    def filled_in(others: list) -> tuple[list, Any]:
+        chosen = build(others)
+        arguments = list(args)
+        for i, value in zip(places, chosen):
+            arguments[i] = value
+        return arguments, chosen if isinstance(argnums, tuple) else chosen[0]
+
+    return values, filled_in
+
+
+def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that returns the gradient of `func` by its argument(s) `argnums`, and the value of `func`.
+
+    `func` must return one number (and, with `has_aux`, anything else beside it).
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.grad_and_value(lambda x: x * x)(rushlight.tensor(3.0))
+        (tensor(6.), tensor(9.))
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values, fill = _chosen("grad", argnums, args)
+        level = _Level("grad", values)
+        with enable_grad():
+            arguments, _ = fill(level.inputs)
+            output = func(*arguments, **kwargs)
+            if has_aux and not (isinstance(output, tuple) and len(output) == 2):
+                raise RuntimeError("grad: with has_aux=True the function must return a tuple (output, aux)")
+            output, aux = output if has_aux else (output, None)
+            if not isinstance(output, Tensor) or output.ndim:
+                found = shape_text(output.shape) if isinstance(output, Tensor) else type(output).__name__
+                raise RuntimeError(f"grad: expected the function to return a scalar tensor (0 dimensions), got {found}")
+            gradients = _gradients([output], level.inputs, [filled((), 1, output.dtype, output.device)])
+            gradient = fill(gradients)[1]
+        result = level.results(gradient), level.result(output)
+        return (result[0], (result[1], level.results(aux))) if has_aux else result
+
+    return call
+
+
+def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that returns the gradient of `func` by its argument(s) `argnums`; see `grad_and_value`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.grad(rushlight.func.grad(lambda x: x * x * x))(rushlight.tensor(2.0))
+        tensor(12.)
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return call
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """`func(*primals)`, and the function that multiplies a vector with its Jacobian from the left.
+
+    Example:
+        >>> import rushlight
+        >>> value, pull = rushlight.func.vjp(lambda x: x * x, rushlight.tensor([1.0, 2.0]))
+        >>> pull(rushlight.ones(2))
+        (tensor([2., 4.]),)
+    """
+    values, build = flatten(primals)
+    level = _Level("vjp", values)
+    with enable_grad():
+        output = func(*build(level.inputs))
+    output, aux = output if has_aux else (output, None)
+    outputs, build_output = flatten(output)
+
+    def pull(*cotangents: Any) -> Any:
+        weights = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
+        if len(weights) != len(outputs):
+            raise RuntimeError(f"vjp: expected {len(outputs)} cotangents, one per output, got {len(weights)}")
+        with enable_grad():
+            found = _gradients(outputs, level.inputs, weights)
+        return build([level.result(g) for g in found])
+
+    shown = build_output([level.result(y) for y in outputs])
+    return (shown, pull, level.results(aux)) if has_aux else (shown, pull)
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
+    """`func(*primals)`, and the product of its Jacobian with `tangents`.
+
+    Computed by differentiating the product from the left by its vector, in which it is linear: two backward passes.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.jvp(lambda x: x * x, (rushlight.tensor([1.0, 2.0]),), (rushlight.ones(2),))
+        (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError("jvp: primals and tangents must be tuples")
+    values, build = flatten(primals)
+    directions = flatten(tangents)[0]
+    if len(directions) != len(values):
+        raise RuntimeError(f"jvp: expected {len(values)} tangents, one per primal, got {len(directions)}")
+    level = _Level("jvp", values)
+    with enable_grad():
+        output = func(*build(level.inputs))
+        output, aux = output if has_aux else (output, None)
+        outputs, build_output = flatten(output)
+        weights = [_zeros(y).requires_grad_() for y in outputs]
+        level.own |= {id(w) for w in weights}
+        pulled = _gradients(outputs, level.inputs, weights)
+        found = _gradients(pulled, weights, directions)
+    shown = build_output([level.result(y) for y in outputs]), build_output([level.result(t) for t in found])
+    return (*shown, level.results(aux)) if has_aux else shown
+
+
+def linearize(func: Callable, *primals: Any) -> tuple:
+    """`func(*primals)`, and the function that multiplies its Jacobian there with a vector.
+
+    Example:
+        >>> import rushlight
+        >>> value, push = rushlight.func.linearize(lambda x: x * x, rushlight.tensor([1.0, 2.0]))
+        >>> push(rushlight.ones(2))
+        tensor([2., 4.])
+    """
+    values, build = flatten(primals)
+    level = _Level("linearize", values)
+    with enable_grad():
+        outputs, build_output = flatten(func(*build(level.inputs)))
+        weights = [_zeros(y).requires_grad_() for y in outputs]
+        level.own |= {id(w) for w in weights}
+        pulled = _gradients(outputs, level.inputs, weights)
+
+    def push(*tangents: Any) -> Any:
+        with enable_grad():
+            return build_output([level.result(t) for t in _gradients(pulled, weights, flatten(tangents)[0])])
+
+    return build_output([level.result(y) for y in outputs]), push
+
+
+def jacrev(
+    func: Callable,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable:
+    """A function that returns the Jacobian of `func` by its argument(s) `argnums`: output shape, then input shape.
+
+    One backward pass per output element.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.jacrev(lambda x: x * x)(rushlight.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values, fill = _chosen("jacrev", argnums, args)
+        level = _Level("jacrev", values)
+        with enable_grad():
+            arguments, _ = fill(level.inputs)
+            output = func(*arguments, **kwargs)
+            output, aux = output if has_aux else (output, None)
+            outputs, build = flatten(output)
+            blocks = []
+            for y in outputs:
+                flat, one = y.reshape(-1), filled((), 1, y.dtype, y.device)
+                rows = [_gradients([flat[i]], level.inputs, [one]) for i in range(y.numel())]
+                parts = [_block([row[k] for row in rows], (*y.shape, *x.shape), x) for k, x in enumerate(level.inputs)]
+                blocks.append(fill([level.result(p) for p in parts])[1])
+        return (build(blocks), level.results(aux)) if has_aux else build(blocks)
+
+    return call
+
+
+def _block(rows: list, shape: tuple, x: Tensor) -> Tensor:
+    return stack(rows).reshape(shape) if rows else filled(shape, 0, x.dtype, x.device)
+
+
+def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
+    """A function that returns the Jacobian of `func`, as `jacrev`, column by column: one `jvp` per input element.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.jacfwd(lambda x: x * x)(rushlight.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values, fill = _chosen("jacfwd", argnums, args)
+        kept: dict = {}
+
+        def flat(*inputs: Any) -> tuple:
+            output = func(*fill(list(inputs))[0], **kwargs)
+            if has_aux:
+                output, kept["aux"] = output
+            outputs, kept["build"] = flatten(output)
+            return tuple(outputs)
+
+        outputs, push = linearize(flat, *values)
+        columns: list[list[list[Tensor]]] = [[[] for _ in values] for _ in outputs]
+        for k, x in enumerate(values):
+            for i in range(x.numel()):
+                unit = [_zeros(v) for v in values]
+                unit[k] = _unit(x, i)
+                for j, t in enumerate(push(*unit)):
+                    columns[j][k].append(t)
+        blocks = [fill([_columns(columns[j][k], y, x) for k, x in enumerate(values)])[1] for j, y in enumerate(outputs)]
+        result = kept["build"](blocks)
+        return (result, kept["aux"]) if has_aux else result
+
+    return call
+
+
+def _unit(x: Tensor, i: int) -> Tensor:
+    flat = filled((x.numel(),), 0, x.dtype, x.device)
+    flat[i] = 1
+    return flat.reshape(tuple(x.shape))
+
+
+def _columns(columns: list, y: Tensor, x: Tensor) -> Tensor:
+    shape = (*y.shape, *x.shape)
+    return stack(columns, -1).reshape(shape) if columns else filled(shape, 0, y.dtype, y.device)
+
+
+def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
+    """A function that returns the second derivatives of `func` by its argument(s) `argnums`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.func.hessian(lambda x: (x * x * x).sum())(rushlight.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

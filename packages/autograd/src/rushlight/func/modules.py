@@ -1,0 +1,97 @@
+"""Modules as functions of their parameters."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.core.tensor import Tensor
+from rushlight.ops.join import stack
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with the given tensors in place of its parameters and buffers of these names.
+
+    `parameter_and_buffer_dicts` is a dict from names such as `layers.0.weight` to tensors, or several of them. The
+    module is as before afterwards. With `tie_weights`, a tensor given for one name of a shared parameter stands for all
+    of them. Raises KeyError for an unknown name, RuntimeError with `strict` when one is missing.
+    """
+    dicts = (
+        (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
+    )
+    given: dict[str, Any] = {}
+    for some in dicts:
+        repeated = given.keys() & some.keys()
+        if repeated:
+            raise ValueError(f"functional_call: {', '.join(sorted(repeated))} appeared in multiple dictionaries")
+        given.update(some)
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, given, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def _slots(module: Any, prefix: str = "") -> dict[str, tuple[dict, str]]:
+    """Where each parameter and buffer of a module lives: the dict and the key, by full name."""
+    found = {}
+    for table in (module._parameters, module._buffers):
+        found |= {prefix + key: (table, key) for key in table}
+    for name, child in module._modules.items():
+        if child is not None:
+            found |= _slots(child, f"{prefix}{name}.")
+    return found
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool):
+    slots = _slots(module)
+    unknown = given.keys() - slots.keys()
+    if unknown:
+        raise KeyError(f"functional_call: the module has no parameter or buffer named {', '.join(sorted(unknown))}")
+    wanted = dict(given)
+    if tie_weights:
+        by_identity = {id(slots[name][0][slots[name][1]]): value for name, value in given.items()}
+        for name, (table, key) in slots.items():
+            if table[key] is not None and id(table[key]) in by_identity:
+                wanted.setdefault(name, by_identity[id(table[key])])
+    if strict:
+        missing = [name for name, (table, key) in slots.items() if name not in wanted and table[key] is not None]
+        if missing:
+            raise RuntimeError(f"functional_call: missing key(s): {', '.join(missing)}")
+    before = {name: slots[name][0][slots[name][1]] for name in wanted}
+    try:
+        for name, value in wanted.items():
+            slots[name][0][slots[name][1]] = value
+        yield
+    finally:
+        for name, value in before.items():
+            slots[name][0][slots[name][1]] = value
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of several equal modules, stacked along a new first dimension, for `vmap`.
+
+    Raises RuntimeError without models, or when they differ in class or mode.
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({type(m) for m in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    if len({m.training for m in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+
+    def stacked(tables: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        return {
+            name: stack([t[name] for t in tables]).detach().requires_grad_(tables[0][name].requires_grad)
+            for name in tables[0]
+        }
+
+    return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
