@@ -14,8 +14,10 @@ def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
     """A comparable picture of a value: numbers by type and bits, tensors by everything visible, sharing by position."""
     seen = {} if seen is None else seen
     if isinstance(value, rushlight.Tensor):
-        return ("tensor", type(value).__name__, value.dtype.name, tuple(value.shape), tuple(value.stride()), value.requires_grad,
-                repr(value.detach().tolist()), repr(value.grad.tolist()) if value.is_leaf and value.grad is not None else None,
+        return ("tensor", type(value).__name__, value.dtype.name, tuple(value.shape), tuple(value.stride()),
+                value.requires_grad,
+                repr(value.detach().tolist()),
+                repr(value.grad.tolist()) if value.is_leaf and value.grad is not None else None,
                 seen.setdefault(id(value), len(seen)))
     if isinstance(value, (list, tuple)):
         mark = seen.setdefault(id(value), len(seen)) if isinstance(value, list) else None
@@ -29,7 +31,8 @@ def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
             return ("again", seen[id(value)])
         seen[id(value)] = len(seen)
         return (type(value).__name__, observed(vars(value), seen))
-    return (type(value).__name__, repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
+    return (type(value).__name__,
+            repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
 
 
 class Check:
@@ -62,6 +65,12 @@ class Check:
 def check() -> Check:
     """Compares eager and compiled runs of a scenario."""
     return Check()
+
+
+@pytest.fixture
+def observe() -> Any:
+    """The comparable picture of a value."""
+    return observed
 
 
 @pytest.fixture

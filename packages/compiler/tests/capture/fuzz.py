@@ -53,16 +53,48 @@ def make():
 get, bump = make()
 '''
 
-NUMBERS = ["G", "n", "O.v", "P.v", "O.k", "P.k", "len(L)", "D['a']", "D.get('z', 5)", "L[0]", "L[-1]", "O.twice", "get()", "len(O)",
-           "helper(n)", "helper(G, c=n)", "helper(1, 2, 3, z=4)", "max(L)", "sum(steps(n % 4))", "i", "x.shape[0]", "x.dim()", "len(D)",
-           "getattr(O, 'extra', 7)", "int(F)", "(n if n > 1 else -1)", "bump()", "sum(v for v in L if v)", "O.items[0]", "x.numel()",
-           "3", "0", "-1", "True", "sum([v * 2 for v in L[:2]])", "sorted(L)[0]", "P.items.count(2)"]
-TENSORS = ["x", "t", "O.w", "P.w", "O.act(x)", "P.act(t)", "x + 1", "t * G", "x * F", "x.exp()", "t.sum(0)", "torch.ones(3)", "x[0]",
-           "x.t().t()", "t.detach()", "torch.relu(x)", "-t", "x.view(-1)", "helper(x)", "(x if x.dim() == 2 else t)", "x.clone()",
-           "torch.zeros(2, 3)", "t - O.w", "x.float()"]
-KEYS = ["'a'", "'z'", "n"]
-CONDITIONS = ["n > 2", "G == 2", "O is Q", "O is P", "x.dim() == 2", "'a' in D", "'z' in D", "L", "isinstance(O, E)", "hasattr(O, 'extra')",
-              "O.k < P.k", "not D", "x is t", "type(G) is int", "2 in L", "O.items is L", "x.requires_grad", "n % 2", "O == P", "len(O)"]
+
+def texts(block: str) -> list[str]:
+    """The texts between the bars of a block."""
+    return [text.strip() for text in block.replace("\n", "|").split("|") if text.strip()]
+
+
+NUMBERS = texts("""
+    G | n | O.v | P.v | O.k | P.k | len(L) | D['a'] | D.get('z', 5) | L[0] | L[-1] | O.twice | get() | len(O)
+    helper(n)
+    helper(G, c=n) | helper(1, 2, 3, z=4) | max(L) | sum(steps(n % 4)) | i | x.shape[0] | x.dim() | len(D) | int(F)
+    bump()
+    getattr(O, 'extra', 7) | (n if n > 1 else -1) | sum(v for v in L if v) | O.items[0] | x.numel() | 3 | 0 | -1 | True
+    sum([v * 2 for v in L[:2]]) | sorted(L)[0] | P.items.count(2)
+""")
+TENSORS = texts("""
+    x | t | O.w | P.w | O.act(x) | P.act(t) | x + 1 | t * G | x * F | x.exp() | t.sum(0) | torch.ones(3) | x[0]
+    x.t().t()
+    t.detach() | torch.relu(x) | -t | x.view(-1) | helper(x) | (x if x.dim() == 2 else t) | x.clone()
+    torch.zeros(2, 3)
+    t - O.w | x.float()
+""")
+KEYS = texts("'a' | 'z' | n")
+CONDITIONS = texts("""
+    n > 2 | G == 2 | O is Q | O is P | x.dim() == 2 | 'a' in D | 'z' in D | L | isinstance(O, E)
+    hasattr(O, 'extra') | O == P
+    O.k < P.k | not D | x is t | type(G) is int | 2 in L | O.items is L | x.requires_grad | n % 2 | len(O)
+""")
+# NUM, TEN and KEY stand for a random number, tensor and key.
+SIMPLE = texts("""
+    t = TEN | x = TEN | G = NUM | O.v = NUM | P.k = NUM | L.append(NUM) | L.pop() | L[0] = NUM | D[KEY] = NUM
+    D.pop('a', None)
+    O.extra = NUM | del O.extra | O.items.extend([NUM]) | t.add_(1) | t.mul_(NUM) | t.sub_(2) | t += 1 | O.last = t
+    x.add_(2)
+    x.mul_(2) | t[0] = 5 | O.w.add_(1) | P.w = t | O.items = L | a, *b = L; t = t + a + len(b) + NUM | Q = P | bump(2)
+    D.update(b=NUM, c=1) | t = t * len([v for v in D.values() if v != NUM]) | L[1:2] = [NUM, 9] | keep.append((n, x))
+    t = t + sum(map(lambda v: v + n, L)) | K = {k: v + 1 for k, v in D.items()}; t = t + len(K) | C.k = C.k + 1
+    t = (lambda y, s=NUM: y * s)(t) | keep.append(t) | v = t.view(-1); v.add_(1) | s = t.detach(); keep.append(s)
+    L.sort()
+    L.reverse()
+""")
+CAUGHT = texts("(KeyError, IndexError) | ZeroDivisionError | AttributeError | Exception | TypeError")
+UNUSUAL = texts("t = t * t.sum().item() | keep.append(str(n)) | keep.append(f'{G}-{n:>3}') | assert n < 3, 'big'")
 
 
 class Writer:
@@ -92,20 +124,10 @@ class Writer:
 
     def simple(self) -> str:
         """A statement on one line."""
-        n, t = self.number, self.tensor
-        makers = [
-            lambda: f"t = {t()}", lambda: f"x = {t()}", lambda: f"G = {n()}", lambda: f"O.v = {n()}", lambda: f"P.k = {n()}",
-            lambda: f"L.append({n()})", lambda: "L.pop()", lambda: f"L[0] = {n()}", lambda: f"D[{self.pick(KEYS)}] = {n()}",
-            lambda: "D.pop('a', None)", lambda: f"O.extra = {n()}", lambda: "del O.extra", lambda: f"O.items.extend([{n()}])",
-            lambda: f"t.{self.pick(['add_', 'mul_', 'sub_'])}({self.pick(['1', '2', n()])})", lambda: "t += 1", lambda: "O.last = t",
-            lambda: f"x.{self.pick(['add_', 'mul_'])}(2)", lambda: "t[0] = 5", lambda: "O.w.add_(1)", lambda: "P.w = t", lambda: "O.items = L",
-            lambda: f"a, *b = L; t = t + a + len(b) + {n()}", lambda: "Q = P", lambda: f"D.update(b={n()}, c=1)",
-            lambda: f"t = t * len([v for v in D.values() if v != {n()}])", lambda: f"L[1:2] = [{n()}, 9]", lambda: "bump(2)",
-            lambda: "t = t + sum(map(lambda v: v + n, L))", lambda: f"K = {{k: v + 1 for k, v in D.items()}}; t = t + len(K)",
-            lambda: "C.k = C.k + 1", lambda: f"t = (lambda y, s={n()}: y * s)(t)", lambda: "keep.append(t)", lambda: "keep.append((n, x))",
-            lambda: "v = t.view(-1); v.add_(1)", lambda: "s = t.detach(); keep.append(s)", lambda: "L.sort()", lambda: "L.reverse()",
-        ]
-        return self.rng.choice(makers)()
+        text = self.pick(SIMPLE)
+        for mark, make in (("NUM", self.number), ("TEN", self.tensor), ("KEY", lambda: self.pick(KEYS))):
+            text = text.replace(mark, make())
+        return text
 
     def block(self, depth: int, count: int) -> list[str]:
         """Some statements."""
@@ -126,14 +148,14 @@ class Writer:
         if roll < 0.8:
             return [f"for i in {self.pick(['range(3)', 'list(L)', 'steps(2)', 'range(n % 3)', 'D.values()'])}:", *inner]
         if roll < 0.88:
-            caught = self.pick(["(KeyError, IndexError)", "ZeroDivisionError", "AttributeError", "Exception", "TypeError"])
+            caught = self.pick(CAUGHT)
             return ["try:", *inner, f"except {caught}:", f"    {self.simple()}"]
         if roll < 0.92:
             return ["with torch.no_grad():", *inner]
         if roll < 0.95:
             return [f"return t * {self.number()}" if self.rng.random() < 0.5 else f"raise ValueError({self.number()})"]
         if roll < 0.975:
-            return [self.pick(["t = t * t.sum().item()", "keep.append(str(n))", "keep.append(f'{G}-{n:>3}')", "assert n < 3, 'big'"])]
+            return [self.pick(UNUSUAL)]
         return [f"def local(y, k={self.number()}):", f"    return y * k + {self.number()}", "t = local(t)"]
 
     def program(self) -> list[str]:
@@ -141,16 +163,24 @@ class Writer:
         return self.block(2, self.rng.randint(2, 6))
 
 
-MUTATIONS = [
-    "G = G + 1", "G = float(G)", "G = 2", "F = -0.0", "F = 2.5", "L.append(7)", "L[:] = [4, 5]", "L = [9, 8, 7]", "D['z'] = 3",
-    "D.pop('b', None)", "D = {'b': 5, 'a': 6}", "O.v = 10", "O.extra = 2", "O = E(5)", "P = O", "Q = P", "O.items = L", "C.k = 8",
-    "O.k = 4", "O.__class__ = E", "C.act = lambda self, x: x - 100", "E.__bases__ = (C,)", "helper = lambda *a, **k: 1", "bump(3)",
-    "helper.__defaults__ = (5,)", "O.w = torch.ones(2, 3) * 4", "O.w = torch.ones(2, 3, requires_grad=True)", "P.w = O.w", "O.items.append(1)",
-    "steps = lambda n: [n, n]", "O.twice2 = 1", "E.k = 9", "L = (1, 2, 3)", "O.v = 1.0", "O.v = True", "len = lambda x: 2", "get, bump = make()",
-    "C.twice = property(lambda self: 77)", "D = {}", "O.w = torch.ones(3)", "pass",
-]
-ARGUMENTS = ["torch.ones(2, 3), 1", "torch.ones(2, 3), 3", "torch.ones(2, 3) * 2, 2", "torch.ones(3, 2).t(), 2", "torch.ones(2, 3), 1.5",
-             "torch.ones(2, 3, requires_grad=True) * 1, 2", "O.w, 2", "torch.ones(3), 2", "torch.ones(2, 3, dtype=torch.float64), 1"]
+MUTATIONS = texts("""
+    G = G + 1 | G = float(G) | G = 2 | F = -0.0 | F = 2.5 | L.append(7) | L[:] = [4, 5] | L = [9, 8, 7]
+    D['z'] = 3 | D = {}
+    D.pop('b', None) | D = {'b': 5, 'a': 6} | O.v = 10 | O.extra = 2 | O = E(5) | P = O | Q = P | O.items = L
+    C.k = 8 | O.k = 4
+    O.__class__ = E | C.act = lambda self, x: x - 100 | E.__bases__ = (C,) | helper = lambda *a, **k: 1 | bump(3)
+    E.k = 9
+    helper.__defaults__ = (5,) | O.w = torch.ones(2, 3) * 4 | O.w = torch.ones(2, 3, requires_grad=True)
+    P.w = O.w | pass
+    O.items.append(1) | steps = lambda n: [n, n] | O.twice2 = 1 | L = (1, 2, 3) | O.v = 1.0 | O.v = True
+    len = lambda x: 2
+    get, bump = make() | C.twice = property(lambda self: 77) | O.w = torch.ones(3)
+""")
+ARGUMENTS = texts("""
+    torch.ones(2, 3), 1 | torch.ones(2, 3), 3 | torch.ones(2, 3) * 2, 2 | torch.ones(3, 2).t(), 2
+    torch.ones(2, 3), 1.5
+    torch.ones(2, 3, requires_grad=True) * 1, 2 | O.w, 2 | torch.ones(3), 2 | torch.ones(2, 3, dtype=torch.float64), 1
+""")
 
 
 def scenario(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
@@ -160,14 +190,16 @@ def scenario(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
     body = writer.program()
     steps = [("pass", rng.choice(ARGUMENTS[:2]))]
     for _ in range(rng.randint(2, 5)):
-        steps.append((rng.choice(MUTATIONS) if rng.random() < 0.8 else "pass", rng.choice(ARGUMENTS) if rng.random() < 0.4 else steps[0][1]))
+        steps.append((rng.choice(MUTATIONS) if rng.random() < 0.8 else "pass",
+                      rng.choice(ARGUMENTS) if rng.random() < 0.4 else steps[0][1]))
     return body, steps
 
 
 def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> list[Any]:
     """What is observed when the steps are run."""
     world: dict[str, Any] = {"keep": []}
-    text = "\n".join(["def f(x, n):", "    global G, Q", "    t = x + 0", "    i = 0", *[f"    {line}" for line in body], "    return x, t, G, i"])
+    lines = ["global G, Q", "t = x + 0", "i = 0", *body, "return x, t, G, i"]
+    text = "\n    ".join(["def f(x, n):", *lines])
     exec(PRELUDE, world)
     exec(text, world)
     f = compile(world["f"])
@@ -182,7 +214,8 @@ def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: A
             seen.append(observed(f(*inputs)))
         except Exception as error:
             seen.append((type(error).__name__, str(error)))
-        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep")] + [world["Q"] is world["O"], world["Q"] is world["P"]]
+        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep")] + [world["Q"] is world["O"],
+                                                                               world["Q"] is world["P"]]
         seen.append(observed([state, inputs, world["C"].k, torch.is_grad_enabled(), world["get"]()]))
     return seen
 
@@ -196,7 +229,8 @@ def differs(body: list[str], steps: list[tuple[str, str]], compile: Any, observe
     return run(body, steps, compile, observed) != expected
 
 
-def shrink(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> tuple[list[str], list[tuple[str, str]]]:
+def shrink(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> tuple[list[str],
+                                                                                                list[tuple[str, str]]]:
     """A smaller scenario that still differs."""
     changed = True
     while changed:

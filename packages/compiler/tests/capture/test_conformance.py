@@ -1,4 +1,5 @@
-"""Pure Python of the standard library, interpreted: the same result as running it, or no capture; never something else."""
+"""Pure Python of the standard library, interpreted: the same result as running it, or no capture; never something
+else."""
 
 from __future__ import annotations
 
@@ -129,28 +130,33 @@ def use_stack(n):
 
 
 def strings(text):
-    return (text.title(), text[::-1], text.replace("a", "b"), f"{text:>10}|{len(text):x}", text * 2, text.partition(" "),
+    return (text.title(), text[::-1], text.replace("a", "b"), f"{text:>10}|{len(text):x}", text * 2,
+            text.partition(" "),
             [c for c in text if c.isalpha()], text.count("a"))
 
 
 CASES = [
     (heapq.nsmallest, (3, [5, 1, 4, 2])), (heapq._siftdown, ([1, 2, 0], 0, 2)), (list, ([1, 2],)),
-    (colorsys.rgb_to_hsv, (0.2, 0.4, 0.4)), (colorsys.hls_to_rgb, (0.5, 0.3, 0.2)), (colorsys.rgb_to_yiq, (0.5, 0.3, 0.2)),
+    (colorsys.rgb_to_hsv, (0.2, 0.4, 0.4)), (colorsys.hls_to_rgb, (0.5, 0.3, 0.2)),
+    (colorsys.rgb_to_yiq, (0.5, 0.3, 0.2)),
     (calendar.isleap, (2000,)), (calendar.leapdays, (1990, 2030)), (calendar.monthrange, (2024, 2)),
     (posixpath.join, ("a", "b/c", "/d", "e")), (posixpath.normpath, ("a/../b//c",)), (posixpath.split, ("/a/b",)),
-    (posixpath.splitext, ("a.b.c",)), (posixpath.commonprefix, (["abc", "abd"],)), (posixpath.relpath, ("/a/b", "/a/c")),
+    (posixpath.splitext, ("a.b.c",)), (posixpath.commonprefix, (["abc", "abd"],)),
+    (posixpath.relpath, ("/a/b", "/a/c")),
     (ntpath.join, ("c:\\a", "b")), (ntpath.splitdrive, ("c:\\a",)), (fnmatch.translate, ("*.py[co]",)),
     (statistics.mean, ([1, 2, 3, 4],)), (statistics.median, ([3, 1, 2],)), (statistics.mode, ([1, 1, 2],)),
     (statistics.fmean, ([1.0, 2.5],)), (statistics.median_low, ([1, 3, 5, 7],)),
     (textwrap.dedent, ("  a\n  b\n",)), (textwrap.indent, ("a\nb", "> ")), (string.capwords, ("ab cd",)),
     (bisect.bisect_left, ([1, 2, 3], 2)), (copy.copy, ([1, 2],)), (copy.deepcopy, ([1, [2, 3]],)),
     (functools.reduce, (operator.add, [1, 2, 3])), (order, ({"a": ["b"], "b": ["c"]},)), (sieve, (40,)),
-    (words, ("the cat. The dog, the end",)), (hanoi, (4,)), (collect, ([1, 2, 3],)), (matrix_product, ([[1, 2], [3, 4]], [[5, 6], [7, 8]])),
+    (words, ("the cat. The dog, the end",)), (hanoi, (4,)), (collect, ([1, 2, 3],)),
+    (matrix_product, ([[1, 2], [3, 4]], [[5, 6], [7, 8]])),
     (queens, (5,)), (use_stack, (2,)), (use_stack, (9,)), (strings, ("banana split",)),
 ]
 
 
-@pytest.mark.parametrize("fn, args", CASES, ids=[f"{getattr(f, '__module__', '')}.{f.__name__}-{i}" for i, (f, _) in enumerate(CASES)])
+@pytest.mark.parametrize("fn, args", CASES,
+                         ids=[f"{getattr(f, '__module__', '')}.{f.__name__}-{i}" for i, (f, _) in enumerate(CASES)])
 def test_same_as_native(fn, args):
     native_args, interpreted_args = copy.deepcopy(args), copy.deepcopy(args)
     expected = fn(*native_args)
@@ -173,9 +179,12 @@ def test_most_of_our_own_programs_are_captured():
 
 ABORTING = {
     "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "CHECK_EG_MATCH",
-    "PREP_RERAISE_STAR", "IMPORT_STAR", "PRINT_EXPR", "LOAD_BUILD_CLASS", "LOAD_CLASSDEREF", "LOAD_NAME", "STORE_NAME", "DELETE_NAME",
-    "SETUP_ANNOTATIONS", "MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING", "MATCH_SEQUENCE", "CALL_INTRINSIC_2", "CLEANUP_THROW",
-    "LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR",
+    "PREP_RERAISE_STAR", "IMPORT_STAR", "PRINT_EXPR", "LOAD_BUILD_CLASS", "LOAD_CLASSDEREF", "LOAD_NAME", "STORE_NAME",
+    "DELETE_NAME",
+    "SETUP_ANNOTATIONS", "MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING", "MATCH_SEQUENCE", "CALL_INTRINSIC_2",
+    "CLEANUP_THROW",
+    "LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "RESERVED", "INTERPRETER_EXIT",
+    "ENTER_EXECUTOR",
     "EXIT_INIT_CHECK", "EXTENDED_ARG",
 }
 

@@ -159,7 +159,8 @@ def test_every_dict_method(check):
             del d["z"]
             last = d.popitem()
             merged = d | {"m": 1}
-            return gone, nothing, old, new, last, list(d), list(d.values())[0], dict(d), merged, len(d), "a" in d, {**d, "k": 1}
+            order = list(d), list(d.values())[0], dict(d)
+            return gone, nothing, old, new, last, order, merged, len(d), "a" in d, {**d, "k": 1}
 
         g = compile(f)
         return g(ones()), d
@@ -436,7 +437,8 @@ def test_numbers(check):
             import math
 
             whole, rest = divmod(n, 3)
-            return (x * (n // 2) + math.sqrt(n) - (n << 2), whole, rest, round(k, 1), abs(-n), int(k), float(n), pow(n, 2),
+            return (x * (n // 2) + math.sqrt(n) - (n << 2), whole, rest, round(k, 1), abs(-n), int(k), float(n),
+                    pow(n, 2),
                     n / 2, bool(n), -n, ~n, k.is_integer(), n.bit_length(), 1 < n < 10, math.prod([n, 2]), hex(n))
 
         g = compile(f)

@@ -91,7 +91,8 @@ def test_star_arguments(check):
             return inner(x, *args, **kwargs)
 
         c = compile(f)
-        return (c(ones(), 2, key=1), c(ones(), 2, 3, 4, key=1, z=2, a=1), c(ones(), 2, 3, 4, key=1, a=1, z=2), c(ones(), b=2, key=3))
+        return (c(ones(), 2, key=1), c(ones(), 2, 3, 4, key=1, z=2, a=1), c(ones(), 2, 3, 4, key=1, a=1, z=2),
+                c(ones(), b=2, key=3))
 
     check(scenario)
 
@@ -108,7 +109,7 @@ def test_generators(check):
     def scenario(compile):
         def count(n):
             for i in range(n):
-                yield i
+                yield i + 0
             return "end"
 
         def outer(n):
@@ -148,8 +149,8 @@ def test_zip_enumerate_map_filter(check):
         def f(x, items):
             for i, (a, b) in enumerate(zip(items, reversed(items)), 1):
                 x = x + i * a - b
-            x = x * sum(map(lambda v: v * 2, items))
-            return x, list(filter(None, items)), list(map(max, items, items[::-1])), dict(zip("ab", items)), tuple(items)
+            x = x * sum(map(float, items))
+            return x, list(filter(None, items)), list(map(max, items, items[::-1])), dict(zip("ab", items))
 
         c = compile(f)
         return c(ones(), [1, 0, 3]), c(ones(), [4, 5, 6, 7])

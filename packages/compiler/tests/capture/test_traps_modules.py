@@ -312,7 +312,8 @@ def test_compiled_module_is_the_module(check):
     assert model.extra == 5 and c.extra == 5
     c.eval()
     assert not model.training and not model[0].training and not c.training
-    assert list(dict(c.named_modules())) == ["", "_orig_mod", *[f"_orig_mod.{n}" for n, _ in model.named_modules() if n]]
+    assert list(dict(c.named_modules())) == ["", "_orig_mod",
+                                             *[f"_orig_mod.{n}" for n, _ in model.named_modules() if n]]
     other = copy.deepcopy(c)
     assert other._orig_mod is not model
     assert other(ones()).tolist() == c(ones()).tolist()

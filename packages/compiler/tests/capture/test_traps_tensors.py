@@ -20,7 +20,8 @@ def ones(n: int = 3):
 def test_metadata_changes(check):
     def scenario(compile):
         c = compile(lambda x: (x + 1).sum(-1))
-        return [c(x) for x in (torch.ones(3), torch.ones(2, 3), torch.ones(3, 2).t(), torch.ones(3, dtype=torch.float64),
+        return [c(x)
+                for x in (torch.ones(3), torch.ones(2, 3), torch.ones(3, 2).t(), torch.ones(3, dtype=torch.float64),
                                torch.ones(3, dtype=torch.int32), torch.ones(3, requires_grad=True), torch.ones(3))]
 
     check(scenario, variants=6)

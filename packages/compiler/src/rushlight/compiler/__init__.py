@@ -15,5 +15,6 @@ from rushlight.compiler._api import (
 from rushlight.compiler._config import set_stance
 from rushlight.compiler.explain import explain
 
-__all__ = ["__version__", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "list_backends", "register_backend",
+__all__ = ["__version__", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "list_backends",
+           "register_backend",
            "reset", "set_stance"]

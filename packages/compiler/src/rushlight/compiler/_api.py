@@ -17,13 +17,17 @@ MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cu
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
-def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable = "inductor",
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+            backend: str | Callable = "inductor",
             mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
     """A function, module or bound method that gives the same results from fused native code.
 
-    The first call (and the first with other shapes, types or Python values that matter) captures the operations; what cannot be
-    captured runs eagerly. `fullgraph=True` makes that an error. Works as a decorator with and without arguments. `backend` is a
-    name of `rushlight.compiler.list_backends()` or a function `(graph, example_metas, options) -> callable(list) -> list`.
+    The first call (and the first with other shapes, types or Python values that matter) captures the operations; what
+    cannot be
+    captured runs eagerly. `fullgraph=True` makes that an error. Works as a decorator with and without arguments.
+    `backend` is a
+    name of `rushlight.compiler.list_backends()` or a function `(graph, example_metas, options) -> callable(list) ->
+    list`.
 
     Raises RuntimeError for unknown modes or backends, or both `mode` and `options`.
 
@@ -36,7 +40,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         tensor([2., 2.])
     """
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                 options=options,
                                  disable=disable)
     if mode is not None and options is not None:
         raise RuntimeError("compile: either mode or options can be given, not both")
@@ -149,7 +154,8 @@ def register_backend(name: str, fn: Callable | None = None, *, tags: tuple = ())
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Let functions run as they are during capture: they may only compute on their arguments with rushlight's operations.
+    """Let functions run as they are during capture: they may only compute on their arguments with rushlight's
+    operations.
 
     Example:
         >>> import rushlight

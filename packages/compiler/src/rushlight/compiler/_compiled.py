@@ -59,7 +59,8 @@ class Compiled:
             raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: {reasons[0]}")
         if len(self.entries) >= _config.ENTRY_LIMIT:
             self.waiting = _config.RETRY_AFTER[-1]
-            _logs.log("recompiles", f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the last "
+            _logs.log("recompiles",
+                      f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the last "
                                     f"one failed because {reasons[0]}")
             return None
         with self.lock:
@@ -73,8 +74,8 @@ class Compiled:
             entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly)
         except Abort as abort:
             if self.fullgraph:
-                raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave fullgraph "
-                                   "away to let calls like this run eagerly") from None
+                raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave "
+                                   "fullgraph away to let calls like this run eagerly") from None
             wait = _config.RETRY_AFTER[min(len(self.aborts), len(_config.RETRY_AFTER) - 1)]
             self.aborts.append(str(abort))
             self.waiting = wait

@@ -21,7 +21,8 @@ stance = _Stance()
 
 
 class set_stance:
-    """Say what compiled functions do from now on, or inside a `with` block: `default`, `force_eager`, `eager_on_recompile`
+    """Say what compiled functions do from now on, or inside a `with` block: `default`, `force_eager`,
+    `eager_on_recompile`
     (use what is compiled, capture nothing new) or `fail_on_recompile`.
 
     Raises RuntimeError for another name.

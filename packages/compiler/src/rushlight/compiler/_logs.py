@@ -16,7 +16,8 @@ def topics() -> frozenset[str]:
         names = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
         unknown = names - set(TOPICS)
         if unknown:
-            raise ValueError(f"RUSHLIGHT_LOGS: unknown topic {', '.join(sorted(unknown))}; there are {', '.join(TOPICS)}")
+            raise ValueError(f"RUSHLIGHT_LOGS: unknown topic {', '.join(sorted(unknown))}; "
+                             f"there are {', '.join(TOPICS)}")
         _wanted = names
     return _wanted
 

@@ -55,7 +55,8 @@ def explain(fn: Callable, *extra: Any) -> Callable[..., Explanation]:
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         target = getattr(fn, "_rushlight_original", fn)
         try:
-            entry = capture(target, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a, k: None)
+            entry = capture(target, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a,
+                            k: None)
         except Abort as abort:
             return Explanation(break_reasons=[str(abort)])
         return Explanation([entry.graph], entry.source)

@@ -22,7 +22,8 @@ NOT_LEAF = frozenset((
     "manual_seed", "seed", "initial_seed", "set_default_dtype", "set_default_device", "set_num_threads",
     "set_printoptions", "from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "save", "load",
     "set_rng_state", "get_rng_state", "use_deterministic_algorithms", "compile", "numpy", "__array__", "tolist",
-    "item", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_", "resize_", "set_", "apply_", "map_",
+    "item", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_", "resize_", "set_", "apply_",
+    "map_",
 ))
 
 BUILTIN_TYPES = frozenset((
@@ -53,7 +54,8 @@ def module_type(obj: Any) -> type | None:
 
 
 def allow_in_graph(fn: Callable) -> Callable:
-    """Let a function run natively on tracers during capture: it must only compute on its arguments with rushlight ops."""
+    """Let a function run natively on tracers during capture: it must only compute on its arguments with rushlight
+    ops."""
     _leaf_functions.add(id(fn))
     _keep_leaf.append(fn)
     return fn
@@ -72,8 +74,7 @@ def is_leaf(fn: Any) -> bool:
 def is_opaque(fn: FunctionType) -> bool:
     """Is this framework code that must not be interpreted (it works on the state that a dry run must not touch)?"""
     module = fn.__module__ or ""
-    return is_framework_module(module) and not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF and is_framework_module(
-        module)
+    return is_framework_module(module) and (not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF)
 
 
 INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",

@@ -133,7 +133,8 @@ class Epilogue:
             case FunctionV():
                 return self._function(value)
             case MethodV() if self._is_function(value.func):
-                return self._assign(f"{self.writer.hold(MethodType)}({self.build(value.func)}, {self.build(value.self)})")
+                parts = f"{self.build(value.func)}, {self.build(value.self)}"
+                return self._assign(f"{self.writer.hold(MethodType)}({parts})")
         raise Abort(f"a {self.session.type_name(value)} that outlives the call")
 
     def _is_function(self, value: Value) -> bool:

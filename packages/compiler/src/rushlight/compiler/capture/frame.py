@@ -20,6 +20,12 @@ class Instruction:
     """A decoded instruction; `next` and `target` are indices into the decoded list."""
 
     __slots__ = ("name", "run", "arg", "next", "target", "offset")
+    name: str
+    run: Callable
+    arg: Any
+    next: int
+    target: int
+    offset: int
 
 
 _decoded: dict[CodeType, tuple[list[Instruction], list]] = {}
@@ -79,7 +85,8 @@ class Frame:
     __slots__ = ("session", "code", "globals", "locals", "stack", "pc", "instruction", "instructions", "table", "cells",
                  "kw_names", "running", "finished", "returned", "yielding", "handled", "function")
 
-    def __init__(self, session: Any, code: CodeType, namespace: dict, cells: list, function: Value | None = None) -> None:
+    def __init__(self, session: Any, code: CodeType, namespace: dict, cells: list,
+                 function: Value | None = None) -> None:
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE):
             raise Abort("async code")
         self.session, self.code, self.cells, self.function = session, code, cells, function

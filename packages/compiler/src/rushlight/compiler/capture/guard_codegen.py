@@ -91,7 +91,8 @@ class GuardWriter:
 
         for written, others in tree.apart:
             groups = ["".join(f"{self.name_of[n]}, " for n in nodes) for nodes in (written, others)]
-            self._check(f"meet(({groups[0]}), ({groups[1]}))", "a tensor that is written shares memory with another input")
+            self._check(f"meet(({groups[0]}), ({groups[1]}))",
+                        "a tensor that is written shares memory with another input")
 
     def _named(self, node: Source) -> str:
         name = self.name_of[node] = self.writer.fresh()

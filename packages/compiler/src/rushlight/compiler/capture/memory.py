@@ -28,4 +28,6 @@ def meet(written: tuple, others: tuple) -> bool:
         if id(t.storage().base) in bases:
             return True
     exposed = [t for t in (*written, *others) if t.storage().exposed]
-    return any(overlap(w, t) for w in written for t in (exposed if not w.storage().exposed else (*written, *others)) if t is not w)
+    if not exposed:
+        return False
+    return any(overlap(w, t) for w in written for t in (*written, *others) if t is not w)

@@ -67,5 +67,6 @@ def _place(recorder: Any, base: Any, part: Any, dim: int, start: int, length: in
     return recorder.handle(prims.cat, tuple(pieces), (dim,)) if len(pieces) > 1 else part
 
 
-_INVERSE = {"detach": _same, "alias": _same, "permute": _unpermute, "view": _unview, "select": _unselect, "unbind": _unbound,
+_INVERSE = {"detach": _same, "alias": _same, "permute": _unpermute, "view": _unview, "select": _unselect,
+            "unbind": _unbound,
             "slice": _unslice, "split": _unsplit}

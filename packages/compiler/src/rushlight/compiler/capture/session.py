@@ -90,7 +90,9 @@ class Session:
             return value.obj
         if type(value) is TupleV:
             items = [self.concrete(item) for item in value.items]
-            return tuple(items) if value.kind is tuple else value.kind(items) if value.kind is Size else value.kind(*items)
+            if value.kind is tuple:
+                return tuple(items)
+            return Size(items) if value.kind is Size else value.kind(*items)
         if type(value) is SetV:
             return frozenset(value.keys)
         raise Abort(f"the value of a {self.type_name(value)} is needed")

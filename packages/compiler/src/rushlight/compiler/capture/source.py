@@ -74,7 +74,8 @@ class SourceTree:
         self.lift = lift
         self.roots: dict[tuple, Source] = {}
         self.relations: dict[tuple, None] = {}
-        self.apart: list[tuple[list[Source], list[Source]]] = []  # tensors written, and those that may not share their memory
+        # tensors that are written, and those that may not share their memory
+        self.apart: list[tuple[list[Source], list[Source]]] = []
 
     def argument(self, index: int, example: Any) -> Source:
         """A positional argument of the call."""

@@ -136,7 +136,8 @@ class Recorder:
         if found is None:
             parent = self.current(tracer._parent)
             metas = self._view_metas(tracer._parent, step)
-            found = step.nodes[tracer._root._count] = self.graph.call(step.op, (parent, *step.numbers), step.params, metas)
+            found = step.nodes[tracer._root._count] = self.graph.call(step.op, (parent, *step.numbers), step.params,
+                                                                      metas)
         return found if step.index is None else found[step.index]
 
     def _view_metas(self, parent: Tracer, step: View) -> Any:
@@ -226,7 +227,7 @@ class Recorder:
             raise Abort("copying to another device in place")
         if value._meta.shape != like.shape:
             value = self.handle(prims.expand, (value,), (like.shape,))
-        fresh = value._origin is None and value._parent is None and value._node is not None and value._node.node is not None
+        fresh = value._parent is None and value._node is not None and value._node.node is not None
         if value._meta.dtype is not like.dtype or value._meta.strides != like.strides or not fresh:
             value = self.handle(prims.convert, (value,), (like.dtype, like.device, contiguous_format))
         return value

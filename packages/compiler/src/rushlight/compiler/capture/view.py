@@ -23,7 +23,8 @@ class ListV(Value):
 
     __slots__ = ("base", "source", "items", "log")
 
-    def __init__(self, items: list[Value] | None = None, base: list | None = None, source: Source | None = None) -> None:
+    def __init__(self, items: list[Value] | None = None, base: list | None = None,
+                 source: Source | None = None) -> None:
         self.items, self.base, self.source = items, base, source
         self.log: list[tuple] = []
 

@@ -86,8 +86,9 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     return constant(result)
 
 
-_TENSOR_OPERATORS = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs", "invert",
-                               "inv", "and_", "or_", "xor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge", "getitem"))
+_TENSOR_OPERATORS = frozenset((
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs", "invert", "inv", "and_",
+    "or_", "xor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge", "getitem"))
 
 
 def _numbers(session: Session, value: Value) -> Any:
@@ -138,7 +139,7 @@ def _isinstance(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 def _instance_of(session: Session, value: Value, classes: Value) -> bool:
     if not isinstance(classes, Obj) or isinstance(classes.obj, tuple):
-        return any([_instance_of(session, value, c) for c in iterate.unpack(session, classes)])
+        return any(_instance_of(session, value, c) for c in iterate.unpack(session, classes))
     cls = session.concrete(classes)
     if not isinstance(cls, type):
         if hasattr(cls, "__args__") and all(isinstance(c, type) for c in cls.__args__):
@@ -221,7 +222,8 @@ def _extreme(symbol: str) -> Any:
         items = iterate.unpack(session, args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key", NONE)
         if not items:
-            return kwargs["default"] if "default" in kwargs else raise_(ValueError, f"{name}() iterable argument is empty")
+            return kwargs["default"] if "default" in kwargs else raise_(ValueError,
+                                                                        f"{name}() iterable argument is empty")
         if any(isinstance(x, TensorV) for x in items):
             raise Abort(f"{name} of tensors")
         measure = (lambda x: x) if key is NONE else lambda x: calls.call(session, key, [x], {})
@@ -277,9 +279,12 @@ def _refuse(name: str) -> Any:
 
 
 _FUNCTIONS: dict[Any, Any] = {
-    len: _len, isinstance: _isinstance, issubclass: _issubclass, getattr: _getattr, hasattr: _hasattr, setattr: _setattr,
-    delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"), min: _extreme("<"),
+    len: _len, isinstance: _isinstance, issubclass: _issubclass, getattr: _getattr, hasattr: _hasattr,
+    setattr: _setattr,
+    delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"),
+    min: _extreme("<"),
     sorted: _sorted, callable: _callable, vars: _vars, repr: _repr, ascii: _repr,
     **{getattr(python, name): _refuse(name) for name in (
-        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "id", "dir", "__import__", "breakpoint", "hash")},
+        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "id", "dir", "__import__",
+        "breakpoint", "hash")},
 }

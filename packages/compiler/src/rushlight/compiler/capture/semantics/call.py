@@ -81,7 +81,7 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         if obj.__dict__:
             raise Abort("a partial with attributes of its own")
         inner = fn.source.read("attr", "func", obj.func)
-        fixed = [v for v in builtins.iterate_now(session, fn.source.read("attr", "args", obj.args))]
+        fixed = builtins.iterate_now(session, fn.source.read("attr", "args", obj.args))
         named = session.as_dict(fn.source.read("attr", "keywords", obj.keywords)).load()
         return call(session, inner, [*fixed, *args], {**named, **kwargs})
     special = context.callable_object(session, fn, args, kwargs)
@@ -126,7 +126,8 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     return _inline(session, constant(fn), fn.__code__, fn.__globals__, cells, defaults, kwdefaults, args, kwargs)
 
 
-def _inline(session: Session, fn: Value, code: Any, namespace: dict, cells: list, defaults: list[Value], kwdefaults: Kwargs,
+def _inline(session: Session, fn: Value, code: Any, namespace: dict, cells: list, defaults: list[Value],
+            kwdefaults: Kwargs,
             args: list[Value], kwargs: Kwargs) -> Value:
     frame = Frame(session, code, namespace, cells, fn)
     bind(session, frame, defaults, kwdefaults, args, kwargs)
@@ -137,7 +138,8 @@ def _inline(session: Session, fn: Value, code: Any, namespace: dict, cells: list
     return frame.run()
 
 
-def bind(session: Session, frame: Frame, defaults: list[Value], kwdefaults: Kwargs, args: list[Value], kwargs: Kwargs) -> None:
+def bind(session: Session, frame: Frame, defaults: list[Value], kwdefaults: Kwargs, args: list[Value],
+         kwargs: Kwargs) -> None:
     """Put arguments into a frame's local slots, as Python does."""
     code = frame.code
     count, positional_only, named_only = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount

@@ -62,7 +62,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     try:
         if cls is frozenset:
             return constant(frozenset(*[methods.keys_of(session, a) for a in args]))
-        return constant(cls(*[session.concrete(a) for a in args], **{k: session.concrete(v) for k, v in kwargs.items()}))
+        return constant(cls(*[session.concrete(a) for a in args],
+                            **{k: session.concrete(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
 
@@ -100,7 +101,8 @@ def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
         raise Abort(f"making an abstract {cls.__name__}")
     new, _ = attr.lookup(session, cls, "__new__")
     init, node = attr.lookup(session, cls, "__init__")
-    if new is not object.__new__ or not _plain_layout(cls) or attr.lookup(session, cls, "__del__")[0] is not attr.MISSING:
+    if new is not object.__new__ or not _plain_layout(cls) or attr.lookup(session, cls,
+                                                                          "__del__")[0] is not attr.MISSING:
         raise Abort(f"making a {cls.__name__}")
     made = InstanceV(cls, DictV())
     if init is object.__init__:

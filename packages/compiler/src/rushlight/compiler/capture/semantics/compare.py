@@ -30,9 +30,12 @@ _RICH_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", 
 _SWAPPED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 
 BINARY: dict[str, tuple[Callable, str]] = {
-    "+": (operator.add, "add"), "-": (operator.sub, "sub"), "*": (operator.mul, "mul"), "/": (operator.truediv, "truediv"),
-    "//": (operator.floordiv, "floordiv"), "%": (operator.mod, "mod"), "**": (operator.pow, "pow"), "@": (operator.matmul, "matmul"),
-    "<<": (operator.lshift, "lshift"), ">>": (operator.rshift, "rshift"), "&": (operator.and_, "and"), "|": (operator.or_, "or"),
+    "+": (operator.add, "add"), "-": (operator.sub, "sub"), "*": (operator.mul, "mul"),
+    "/": (operator.truediv, "truediv"),
+    "//": (operator.floordiv, "floordiv"), "%": (operator.mod, "mod"), "**": (operator.pow, "pow"),
+    "@": (operator.matmul, "matmul"),
+    "<<": (operator.lshift, "lshift"), ">>": (operator.rshift, "rshift"), "&": (operator.and_, "and"),
+    "|": (operator.or_, "or"),
     "^": (operator.xor, "xor"),
 }
 # names in the `operator` module
@@ -48,7 +51,8 @@ def same(session: Session, a: Value, b: Value) -> bool:
         return True
     if isinstance(a, Obj) and isinstance(b, Obj):
         for x, y in ((a, b), (b, a)):
-            if y.obj is None or y.obj is True or y.obj is False or y.source is None and isinstance(y.obj, (type, type(...))):
+            if y.obj is None or y.obj is True or y.obj is False or y.source is None and isinstance(y.obj,
+                                                                                                   (type, type(...))):
                 if y.source is not None:
                     session.concrete(y)
                 if x.source is not None:
@@ -183,7 +187,8 @@ def _equal(session: Session, a: Value, b: Value) -> bool:
     if isinstance(a, SetV) or isinstance(b, SetV):
         raise Abort("equality of a set")
     for x in (a, b):
-        if isinstance(x, Obj) and type(x.obj) not in allow.BUILTIN_TYPES and type(x.obj).__flags__ & attr.IMMUTABLE_TYPE \
+        if isinstance(x,
+                      Obj) and type(x.obj) not in allow.BUILTIN_TYPES and type(x.obj).__flags__ & attr.IMMUTABLE_TYPE \
                 and not session.is_concrete(x):
             raise Abort(f"equality of a {type(x.obj).__name__}")
     return same(session, a, b)
@@ -248,7 +253,8 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
             return a
         if right is not None:
             if left[0] is not right[0]:
-                return raise_(TypeError, f'can only concatenate {left[0].__name__} (not "{right[0].__name__}") to {left[0].__name__}')
+                name, other = left[0].__name__, right[0].__name__
+                return raise_(TypeError, f'can only concatenate {name} (not "{other}") to {name}')
             return (ListV if left[0] is list else TupleV)([*left[1], *right[1]])
     if op == "*":
         for sequence, count in ((left, b), (right, a)):

@@ -225,7 +225,8 @@ def truth(session: Session, value: Value) -> bool:
     """`bool(value)`."""
     if isinstance(value, Obj):
         obj = value.obj
-        if obj is None or obj is True or obj is False or type(obj) in (int, float, str, bytes, complex, range, frozenset):
+        if obj is None or obj is True or obj is False or type(obj) in (int, float, str, bytes, complex, range,
+                                                                       frozenset):
             return bool(session.concrete(value))
         if isinstance(obj, tuple):
             if value.source is None:
@@ -261,7 +262,8 @@ def truth(session: Session, value: Value) -> bool:
         return True
     if special(session, value, "__len__") is not None:
         return length(session, value) != 0
-    if isinstance(value, Obj) and not isinstance(value.obj, FunctionType) and type(value.obj).__flags__ & attr.IMMUTABLE_TYPE:
+    if isinstance(value, Obj) and not isinstance(value.obj,
+                                                 FunctionType) and type(value.obj).__flags__ & attr.IMMUTABLE_TYPE:
         raise Abort(f"the truth of a {type(value.obj).__name__}")
     if isinstance(value, DictV):
         return bool(value.load())

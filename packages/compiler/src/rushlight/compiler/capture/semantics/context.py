@@ -63,8 +63,10 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return None
     if module.startswith("rushlight.autograd") and name == "is_grad_enabled":
         return constant(grad_enabled())
-    if module == "rushlight.autograd.modes" and name == "fresh" and session.type_of(args[0]).__name__ in ("no_grad", "enable_grad"):
-        return GradModeV(session.type_of(args[0]).__name__ == "enable_grad")
+    if module == "rushlight.autograd.modes" and name == "fresh":
+        kind = session.type_of(args[0]).__name__
+        if kind in ("no_grad", "enable_grad"):
+            return GradModeV(kind == "enable_grad")
     if module.startswith("rushlight.compiler") and name == "is_compiling":
         return constant(True)
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
@@ -92,7 +94,8 @@ def enter(session: Session, manager: Value) -> tuple[Value, Value]:
             return NONE
 
         return Special("exit", leave), NONE
-    if not isinstance(manager, (Obj, InstanceV)) or isinstance(manager, Obj) and type(manager.obj) in allow.BUILTIN_TYPES:
+    if not isinstance(manager, (Obj, InstanceV)) or isinstance(manager,
+                                                               Obj) and type(manager.obj) in allow.BUILTIN_TYPES:
         raise Abort(f"a {session.type_name(manager)} as context manager")
     if type(getattr(manager, "obj", None)).__module__.startswith(("rushlight.", "_thread", "threading", "numpy")):
         raise Abort(f"a {session.type_name(manager)} as context manager")

@@ -129,8 +129,8 @@ def _search(session: Session, items: list[Value], name: str, value: Value, owner
     if name == "count":
         return constant(hits)
     if name == "index" and session.is_concrete(value):
-        kind = "list" if owner is not None else "tuple"
-        message = f"{session.concrete(value)!r} is not in list" if owner is not None else f"{kind}.index(x): x not in tuple"
+        text = repr(session.concrete(value))
+        message = f"{text} is not in list" if owner is not None else "tuple.index(x): x not in tuple"
         return raise_(ValueError, message)
     return raise_(ValueError, "list.remove(x): x not in list")
 
