@@ -14,7 +14,7 @@ from rushlight.core.devices import as_device, cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
-from rushlight.core.meta import Meta, meta, of_array
+from rushlight.core.meta import Meta, meta, of_array, strides_in_order
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, wrap
@@ -208,6 +208,20 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: dtype | 
     if strides and min(strides) < 0:
         raise RuntimeError(f"empty_strided: strides must not be negative, got {list(strides)}")
     return finish(empty_op.apply((), (shape, strides, as_dtype("empty_strided", dtype), as_device(device))), requires_grad)
+
+
+@function(method=False)
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype: dtype | None = None, layout: Any = None,
+                   device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor without set values whose dimensions lie in memory in the order `physical_layout`, outermost first.
+
+    Raises RuntimeError unless physical_layout names each dimension once.
+    """
+    shape, order = sizes("empty_permuted", (size,)), sizes("empty_permuted", (physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(f"empty_permuted: physical_layout must name each of the {len(shape)} dimensions once, got {list(order)}")
+    strides = strides_in_order(shape, order)
+    return finish(empty_op.apply((), (shape, strides, as_dtype("empty_permuted", dtype), as_device(device))), requires_grad)
 
 
 @function(method=False)

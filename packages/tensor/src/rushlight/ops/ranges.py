@@ -1,4 +1,4 @@
-"""Regular numbers: range, linspace, logspace, eye, vander, index ranges of triangles."""
+"""Regular numbers: range, linspace, logspace, eye, index ranges of triangles."""
 
 from __future__ import annotations
 
@@ -153,9 +153,8 @@ def _infer_triangle(*, row: int, col: int, offset: int, upper: bool, dtype: dtyp
         raise RuntimeError(f"tril_indices: row and col must be non-negative, got {row} and {col}")
     if dtype.category != 1:
         raise RuntimeError(f"tril_indices: dtype must be an integer dtype, got {dtype.name}")
-    lengths = np.arange(row) - offset if upper else np.arange(row) + offset + 1
-    inside = int(np.clip(lengths, 0, col).sum())
-    return meta(dtype, (2, row * col - inside if upper else inside), None, device)
+    below = int(np.clip(np.arange(row) + offset + (not upper), 0, col).sum())
+    return meta(dtype, (2, row * col - below if upper else below), None, device)
 
 
 triangle_indices_op = structured(
@@ -187,24 +186,3 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.i
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, device: Device = None, layout: Any = None) -> Tensor:
     """The indices of the upper triangle of a row x col matrix, shape `(2, n)`. Raises RuntimeError for negative sizes."""
     return triangle_indices_op.apply((), (int(row), int(col), int(offset), True, as_dtype("triu_indices", dtype), as_device(device)))
-
-
-@function(method=False, out=False)
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The matrix of powers of a vector, N columns from high to low, or from low to high with `increasing`.
-
-    Raises RuntimeError for other dimensions than one or a negative N.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.vander(rushlight.tensor([2, 3]))
-        tensor([[2, 1],
-                [3, 1]])
-    """
-    if x.ndim != 1:
-        raise RuntimeError(f"vander: x must be a one-dimensional tensor, got shape {shape_text(x.shape)}")
-    columns = x.numel() if N is None else N
-    if columns < 0:
-        raise RuntimeError(f"vander: N must be non-negative, got {N}")
-    powers = (0, 1) if increasing else (columns - 1, -1)
-    return x.unsqueeze(1) ** arange_op.apply(powers, (columns, dtypes.int64, x.device))

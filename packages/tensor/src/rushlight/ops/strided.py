@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.declare import structured, view
+from rushlight.core.declare import structured, updating, view
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
-from rushlight.core.storage import Storage, address
+from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import copy_op
 from rushlight.ops.create import sizes
@@ -173,19 +173,20 @@ class _Window:
                                     "version": 3}
 
 
-def _infer_as_strided(input: Meta, *, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Meta:
+def _infer_as_strided(input: Meta, *, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int, own_offset: int) -> Meta:
     if len(size) != len(stride):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {len(stride)} and {len(size)}")
-    if min(size, default=0) < 0 or min(stride, default=0) < 0 or (storage_offset or 0) < 0:
+    if min(size, default=0) < 0 or min(stride, default=0) < 0 or storage_offset < 0:
         raise RuntimeError(f"as_strided: sizes, strides and storage_offset must not be negative, got {list(size)}, {list(stride)} and "
                            f"{storage_offset}")
     return strided(input, size, stride)
 
 
-def _as_strided_view(array: np.ndarray, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> np.ndarray:
+def _as_strided_view(array: np.ndarray, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int,
+                     own_offset: int = 0) -> np.ndarray:
     memory = Storage(array)
     width = array.itemsize
-    first = address(array) - memory.address if storage_offset is None else storage_offset * width
+    first = storage_offset * width
     extent = (1 + sum([(n - 1) * step for n, step in zip(size, stride)])) * width if 0 not in size else 0
     if first < 0 or first + extent > memory.nbytes:
         raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {first // width} need a storage of "
@@ -197,15 +198,11 @@ def _as_strided_view(array: np.ndarray, size: tuple[int, ...], stride: tuple[int
 
 
 as_strided_op = view(
-    "as_strided", _infer_as_strided, _as_strided_view, doc="The memory read with any sizes, strides and offset that stay inside it.",
-    samples=lambda: [Sample((_MATRIX,), ((2, 2), (5, 1), 1)), Sample((_MATRIX,), ((3,), (0,), None))],
-    reference=lambda x, size, stride, offset: _as_strided(x.reshape(-1)[offset or 0:], size, [s * x.itemsize for s in stride]),
-    errors=lambda: [ErrorSample((_MATRIX,), ((2, 4), (1, 4), 3), RuntimeError, "out of bounds")])
-
-
-def strided_params(name: str, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> tuple:
-    """The checked params of `as_strided`."""
-    return sizes(name, (size,)), sizes(name, (stride,)), None if storage_offset is None else int(storage_offset)
+    "as_strided", _infer_as_strided, _as_strided_view,
+    doc="The memory read with any sizes, strides and offset that stay inside it; `own_offset` is the operand's, for the gradient.",
+    samples=lambda: [Sample((_MATRIX,), ((2, 2), (5, 1), 1, 0)), Sample((_MATRIX,), ((3,), (0,), 0, 0))],
+    reference=lambda x, size, stride, offset, own: _as_strided(x.reshape(-1)[offset:], size, [s * x.itemsize for s in stride]),
+    errors=lambda: [ErrorSample((_MATRIX,), ((2, 4), (1, 4), 3, 0), RuntimeError, "out of bounds")])
 
 
 @function(out=False)
@@ -220,18 +217,21 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         tensor([[1, 2],
                 [4, 5]])
     """
-    return as_strided_op.apply((input,), strided_params("as_strided", size, stride, storage_offset))
+    own = input.storage_offset()
+    offset = own if storage_offset is None else int(storage_offset)
+    return as_strided_op.apply((input,), (sizes("as_strided", (size,)), sizes("as_strided", (stride,)), offset, own))
 
 
 def _infer_as_strided_backward(grad: Meta, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, size: tuple[int, ...],
-                               stride: tuple[int, ...], storage_offset: int) -> Meta:
+                               stride: tuple[int, ...], storage_offset: int, transposed: bool) -> Meta:
     return meta(grad.dtype, shape, None, grad.device)
 
 
 as_strided_backward = structured(
     "as_strided_backward", _infer_as_strided_backward,
-    doc="The operand added up, by memory place, for a tensor of the given shape, strides and offset that `as_strided` was applied to.",
-    samples=lambda: [Sample((_MATRIX[:2, :2],), ((3, 4), (4, 1), 0, (2, 2), (1, 1), 2))],
+    doc="The operand, laid out by size, stride and storage_offset, added up by memory place and read by shape, strides and offset. "
+        "Elements that share a place of the tensor (the operand's, when transposed) share the sum.",
+    samples=lambda: [Sample((_MATRIX[:2, :2],), ((3, 4), (4, 1), 0, (2, 2), (1, 1), 2, False))],
     reference=lambda *arguments: _as_strided_backward(*arguments))
 
 
@@ -244,15 +244,15 @@ def _memory_places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 
 @kernel(as_strided_backward, "cpu")
 def _as_strided_backward(grad: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, size: tuple[int, ...],
-                         stride: tuple[int, ...], storage_offset: int) -> np.ndarray:
+                         stride: tuple[int, ...], storage_offset: int, transposed: bool) -> np.ndarray:
     have, want = _memory_places(size, stride, storage_offset), _memory_places(shape, strides, offset)
     length = 1 + int(max(have.max(initial=0), want.max(initial=0)))
     memory = np.zeros(length, grad.dtype)
     np.add.at(memory, have.reshape(-1), grad.reshape(-1))
-    # elements that share a place share its gradient
-    sharing = np.bincount(want.reshape(-1), minlength=length)
-    result = memory[want]
-    return result if sharing.max(initial=0) <= 1 else (result / sharing[want]).astype(grad.dtype)
+    sharing = np.bincount((have if transposed else want).reshape(-1), minlength=length)
+    if sharing.max(initial=0) > 1:
+        memory = (memory / np.maximum(sharing, 1)).astype(grad.dtype)
+    return memory[want]
 
 
 # A copy with one of its views overwritten
@@ -288,8 +288,29 @@ def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = 
     return _overwritten("slice_scatter", input, lambda x: sliced(x, at, *bounds), src)
 
 
+def _check_as_strided_scatter(input: Meta, src: Meta, *, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int) -> None:
+    part = _infer_as_strided(input, size=size, stride=stride, storage_offset=storage_offset, own_offset=0)
+    if part.shape != src.shape:
+        raise RuntimeError(f"as_strided_scatter: expected src to have a size equal to the slice of self, {shape_text(size)}, got "
+                           f"{shape_text(src.shape)}")
+
+
+def _as_strided_scatter(array: np.ndarray, src: np.ndarray, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int) -> None:
+    np.copyto(_as_strided_view(array, size, stride, storage_offset), src, casting="unsafe")
+
+
+as_strided_scatter_op = updating(
+    "as_strided_scatter", _check_as_strided_scatter, _as_strided_scatter,
+    doc="The elements replaced that `as_strided` gives of the tensor in row-major order.",
+    samples=lambda: [Sample((_MATRIX, -_MATRIX[:2, :2]), ((2, 2), (5, 1), 1))])
+
+
 @function()
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
                        storage_offset: int | None = None) -> Tensor:
-    """A copy of `input` with the elements that `as_strided` gives replaced by `src`. Raises RuntimeError when the shapes differ."""
-    return _overwritten("as_strided_scatter", input, lambda x: as_strided(x, size, stride, storage_offset), src)
+    """A copy of `input` with the elements that `as_strided` gives of it replaced by `src`.
+
+    Raises RuntimeError when the shapes differ or an element would lie outside the memory.
+    """
+    params = (sizes("as_strided_scatter", (size,)), sizes("as_strided_scatter", (stride,)), int(storage_offset or 0))
+    return as_strided_scatter_op.apply((input, src), params)

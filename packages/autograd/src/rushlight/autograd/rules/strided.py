@@ -1,9 +1,13 @@
 """Gradients of views by arbitrary strides."""
 
+from rushlight.autograd.rules.copy import zeros_for
 from rushlight.autograd.rules.registry import vjp
+from rushlight.core.layout import contiguous_format
 from rushlight.ops import prims
 from rushlight.ops.strided import (
     as_strided_backward,
+    as_strided_op,
+    as_strided_scatter_op,
     diagonal_backward,
     diagonal_op,
     unfold_backward,
@@ -11,14 +15,21 @@ from rushlight.ops.strided import (
 )
 
 
-def _as_strided(g, input, size, stride, storage_offset):
-    own = input.storage_offset()
-    geometry = (input._meta.shape, input._meta.strides, own)
-    return as_strided_backward.apply((g,), (*geometry, size, stride, own if storage_offset is None else storage_offset))
+def _as_strided(g, input_meta, size, stride, storage_offset, own_offset):
+    geometry = (input_meta.shape, input_meta.strides, own_offset)
+    return as_strided_backward.apply((g,), (*geometry, size, stride, storage_offset, False))
 
 
-def _of_as_strided_backward(g, grad_meta, shape, strides, offset, size, stride, storage_offset):
-    return as_strided_backward.apply((g,), (size, stride, storage_offset, shape, strides, offset))
+def _of_as_strided_backward(g, shape, strides, offset, size, stride, storage_offset, transposed):
+    return as_strided_backward.apply((g,), (size, stride, storage_offset, shape, strides, offset, not transposed))
+
+
+def _written(g, src_meta, size, stride, storage_offset):
+    return as_strided_scatter_op.apply((g, zeros_for(src_meta)), (size, stride, storage_offset))
+
+
+def _source(g, size, stride, storage_offset):
+    return as_strided_op.apply((g.clone(memory_format=contiguous_format),), (size, stride, storage_offset, 0))
 
 
 vjp(prims.diagonal, input=lambda g, input_meta, offset, dim1, dim2:
@@ -29,3 +40,4 @@ vjp(prims.unfold, input=lambda g, input_meta, dim, size, step:
 vjp(prims.unfold_backward, grad=lambda g, dim, size, step: unfold_op.apply((g,), (dim, size, step)))
 vjp(prims.as_strided, input=_as_strided)
 vjp(prims.as_strided_backward, grad=_of_as_strided_backward)
+vjp(prims.as_strided_scatter, input=_written, src=_source)

@@ -8,6 +8,7 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -16,9 +17,18 @@ from rushlight.kernels.cpu import allocator, pool
 
 BLOCK = 8192  # counters at a time: the intermediate arrays stay in the second-level cache
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+# Two of the four words are multiplied in each round; they are kept as the rows of one array, so that a round is one
+# multiplication and two exclusive ors.
+_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+_WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)  # what the key grows by from round to round
 _LOW = 0xFFFFFFFF
+
+
+@functools.lru_cache(maxsize=64)
+def _round_keys(seed: int) -> list[np.ndarray]:
+    """The key of each round: a column of two words."""
+    key = np.array([[seed & _LOW], [seed >> 32 & _LOW]], np.uint64)
+    return [((key + _WEYL * np.uint64(i)) & np.uint64(_LOW)).astype(np.uint32) for i in range(10)]
 
 
 def block_words(seed: int, first: int, count: int) -> np.ndarray:
@@ -26,26 +36,20 @@ def block_words(seed: int, first: int, count: int) -> np.ndarray:
     counter = np.arange(count, dtype=np.uint64)
     counter += np.uint64(first & 0xFFFFFFFFFFFFFFFF)
     halves = counter.view(np.uint32)
-    c0, c1 = halves[::2], halves[1::2]
-    c2 = c3 = np.zeros(count, np.uint32)
-    new0, new2 = np.empty(count, np.uint32), np.empty(count, np.uint32)
-    products = [np.empty(count, np.uint64) for _ in range(4)]
-    key0, key1 = seed & _LOW, seed >> 32 & _LOW
-    for i in range(10):
-        # The low halves of one round's products are operands of the next, so the rounds alternate between two pairs.
-        p0, p1 = products[2 * (i & 1)], products[2 * (i & 1) + 1]
-        np.multiply(c0, _M0, out=p0, dtype=np.uint64)
-        np.multiply(c2, _M1, out=p1, dtype=np.uint64)
-        low_high0, low_high1 = p0.view(np.uint32), p1.view(np.uint32)
-        np.bitwise_xor(low_high1[1::2], c1, out=new0)
-        np.bitwise_xor(new0, np.uint32(key0), out=new0)
-        np.bitwise_xor(low_high0[1::2], c3, out=new2)
-        np.bitwise_xor(new2, np.uint32(key1), out=new2)
-        c0, c1, c2, c3 = new0, low_high1[::2], new2, low_high0[::2]
-        key0, key1 = key0 + _W0 & _LOW, key1 + _W1 & _LOW
+    factors, others = np.zeros((2, count), np.uint32), np.zeros((2, count), np.uint32)  # words 0 and 2, words 1 and 3
+    factors[0], others[0] = halves[::2], halves[1::2]
+    products = np.empty((2, count), np.uint64), np.empty((2, count), np.uint64)
+    mixed = np.empty((2, count), np.uint32)
+    for i, key in enumerate(_round_keys(seed)):
+        # The low halves of one round's products are operands of the next, so the rounds alternate between two arrays.
+        product = products[i & 1]
+        np.multiply(factors, _MULTIPLIERS, out=product)
+        low_high = product.view(np.uint32)
+        np.bitwise_xor(low_high[::-1, 1::2], others, out=mixed)
+        np.bitwise_xor(mixed, key, out=mixed)
+        factors, others = mixed, low_high[::-1, ::2]
     words = np.empty((count, 4), np.uint32)
-    for lane, column in enumerate((c0, c1, c2, c3)):
-        words[:, lane] = column
+    words[:, ::2], words[:, 1::2] = factors.T, others.T
     return words
 
 

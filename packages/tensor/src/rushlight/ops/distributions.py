@@ -1,0 +1,346 @@
+"""Drawing from distributions: uniform_, normal_, normal, bernoulli, multinomial, poisson, exponential_ and their like.
+
+All but `poisson` are written in uniform or normal numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import structured
+from rushlight.core.devices import as_device
+from rushlight.core.errors import shape_text
+from rushlight.core.front import function
+from rushlight.core.generator import Generator, default_generator
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import Sample, kernel
+from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import philox
+from rushlight.ops.copy import copy_
+from rushlight.ops.create import arange, as_dtype, sizes
+from rushlight.ops.histogram import searchsorted
+from rushlight.ops.random import draw, integers, normal_tensor, uniform_op
+from rushlight.ops.view import broadcast_shapes
+
+Number = bool | int | float
+
+
+def _floating(name: str, x: Tensor) -> None:
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"{name}: expected a floating point tensor, got {x.dtype.name}")
+
+
+def _wide(x: Tensor) -> dtypes.dtype:
+    """The dtype to compute in: half types and integers in float32."""
+    return dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+
+
+def _uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
+    return draw(uniform_op, x._meta.shape, _wide(x), x.device, generator)
+
+
+# Filling a tensor in place
+
+
+@function(out=False, public=False)
+def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **named: float) -> Tensor:
+    """Fill with numbers that are uniform in [from, to). Raises RuntimeError unless from <= to, or for integer tensors.
+
+    Example:
+        >>> import rushlight
+        >>> bool((rushlight.zeros(9).uniform_(2, 3) >= 2).all())
+        True
+    """
+    low = named.pop("from", from_)
+    if input.dtype.is_complex or not input.dtype.is_inexact:
+        raise RuntimeError(f"uniform_: expected a floating point tensor, got {input.dtype.name}")
+    if not low <= to:
+        raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
+    if to - low > dtypes.finfo(input.dtype).max:
+        raise RuntimeError(f"uniform_: expects to-from <= {dtypes.finfo(input.dtype).max}, but found to={to} and from={low}")
+    values = draw(uniform_op, input._meta.shape, input.dtype, input.device, generator)
+    if (low, to) != (0, 1):
+        values = values.mul_(to - low).add_(low)
+        # rounding may give `to` itself, which lies outside
+        values = values.masked_fill_(values >= to, low)
+    return copy_(input, values)
+
+
+@function(out=False, public=False)
+def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers from a normal distribution. Raises RuntimeError for a negative std or integer tensors.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.zeros(3).normal_(5, 0)
+        tensor([5., 5., 5.])
+    """
+    if not input.dtype.is_inexact:
+        raise RuntimeError(f"normal_: expected a floating point or complex tensor, got {input.dtype.name}")
+    return copy_(input, _normal_of(input._meta.shape, input.dtype, input.device, mean, std, generator))
+
+
+def _normal_of(shape: tuple[int, ...], wanted: dtypes.dtype, device: Any, mean: float, std: float, generator: Any) -> Tensor:
+    if not std >= 0:
+        raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
+    values = normal_tensor(shape, wanted, device, generator)
+    if std != 1:
+        values = values.mul_(std)
+    return values if mean == 0 else values.add_(mean)
+
+
+@function(method=False, out=True)
+def normal(mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *, generator: Generator | None = None,
+           dtype: dtypes.dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:
+    """Numbers from normal distributions; mean and std may be tensors (of one shape, or broadcasting), or numbers with a `size`.
+
+    Raises RuntimeError when a std is negative.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.normal(rushlight.tensor([1., 2.]), 0.0)
+        tensor([1., 2.])
+    """
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if size is None:
+            raise TypeError("normal: size must be given when mean and std are numbers")
+        made = _normal_of(sizes("normal", (size,)), as_dtype("normal", dtype), as_device(device), mean, std, generator)
+        return made.requires_grad_() if requires_grad else made
+    mean, std = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
+    like = mean if isinstance(mean, Tensor) else std
+    if isinstance(std, Tensor):
+        if std.dtype.is_complex:
+            raise RuntimeError("normal: expects standard deviation to be non-complex")
+        if std.numel() and bool((std < 0).any()):
+            raise RuntimeError("normal: expects all elements of std >= 0.0")
+    elif not std >= 0:
+        raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
+    shape = broadcast_shapes(*[x.shape for x in (mean, std) if isinstance(x, Tensor)])
+    return normal_tensor(tuple(shape), like.dtype, like.device, generator) * std + mean
+
+
+@function(out=False, public=False)
+def random_(input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None, **named: int) -> Tensor:
+    """Fill with integers: in [from, to), in [0, to) given one number, else all that the dtype holds exactly.
+
+    Raises RuntimeError unless from < to.
+
+    Example:
+        >>> import rushlight
+        >>> bool((rushlight.zeros(9).random_(2) < 2).all())
+        True
+    """
+    low, d = named.pop("from", from_), input.dtype
+    if to is None and low is not None and "from" not in named:
+        low, to = 0, low
+    if to is None:
+        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.get(d.name)
+        to = 2 if d is dtypes.bool else (1 << digits) + 1 if digits else dtypes.iinfo(d).max + (d is not dtypes.int64)
+    return copy_(input, integers(int(low or 0), int(to), input._meta.shape, dtypes.int64, input.device, generator))
+
+
+@function(out=False, public=False)
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill from the exponential distribution with density `lambd * exp(-lambd * x)`. Raises RuntimeError unless lambd > 0."""
+    _floating("exponential_", input)
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}")
+    return copy_(input, (1 - _uniform_like(input, generator)).log_().div_(-lambd))
+
+
+@function(out=False, public=False)
+def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill from the Cauchy distribution around `median` with half-width `sigma`. Raises RuntimeError unless sigma > 0."""
+    _floating("cauchy_", input)
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_: expects sigma > 0.0, but found sigma={sigma}")
+    return copy_(input, (_uniform_like(input, generator) - 0.5).mul_(math.pi).tan_().mul_(sigma).add_(median))
+
+
+@function(out=False, public=False)
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials up to the first success of probability `p`. Raises RuntimeError unless 0 < p < 1."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_: expects p to be in (0, 1), but got p={p}")
+    return copy_(input, (1 - _uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
+
+
+@function(out=False, public=False)
+def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exp of normal numbers. Raises RuntimeError unless std > 0."""
+    _floating("log_normal_", input)
+    if not std > 0:
+        raise RuntimeError(f"log_normal_: expects std > 0.0, but found std={std}")
+    return copy_(input, _normal_of(input._meta.shape, _wide(input), input.device, mean, std, generator).exp_())
+
+
+# Bernoulli, multinomial
+
+
+def _infer_bernoulli(input: Meta, seed: Meta, offset: Meta) -> Meta:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"bernoulli: expected a floating point tensor of probabilities, got {input.dtype.name}")
+    return meta(input.dtype, input.shape, None, input.device)
+
+
+bernoulli_op = structured("bernoulli", _infer_bernoulli, random=True, doc="1 with the probability that an operand gives, else 0.",
+                          samples=lambda: [Sample((np.array([0, 0.5, 1], np.float32), 1, 0))])
+
+
+@kernel(bernoulli_op, "cpu")
+def _bernoulli(p: np.ndarray, seed: int, offset: int) -> np.ndarray:
+    if p.size and not ((p >= 0) & (p <= 1)).all():
+        raise RuntimeError("bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got a probability outside [0, 1]")
+    drawn = philox.generate(seed, offset, p.size, np.dtype(np.float64), 2, philox.uniform64)
+    return (drawn.reshape(p.shape) < p).astype(p.dtype)
+
+
+@function(out=True)
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element gives (or `p`), else 0. Raises RuntimeError for probabilities outside [0, 1].
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.bernoulli(rushlight.tensor([0., 1.]))
+        tensor([0., 1.])
+    """
+    if p is not None:
+        return bernoulli_(input.detach().clone(), p, generator=generator)
+    return bernoulli_op.apply((input, *(generator or default_generator).take(-(-input.numel() // 2))))
+
+
+@function(out=False, public=False)
+def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability `p`, else 0. Raises RuntimeError for probabilities outside [0, 1]."""
+    if isinstance(p, Tensor):
+        return copy_(input, bernoulli(p.detach().expand(input.shape), generator=generator))
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
+    return copy_(input, _uniform_like(input, generator) < p)
+
+
+@function(out=True)
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+    """`num_samples` indices, drawn with probabilities in proportion to the weights in `input`, for each row of it.
+
+    Shapes: `(n,)` or `(rows, n)` -> `(num_samples,)` or `(rows, num_samples)`, int64. Raises RuntimeError for negative, infinite or all-zero
+    weights, and for more samples than weights without replacement.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.multinomial(rushlight.tensor([0., 3., 0.]), 2, replacement=True)
+        tensor([1, 1])
+    """
+    _floating("multinomial", input)
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, got shape {shape_text(input.shape)}")
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError(f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement, got {num_samples} > "
+                           f"{input.shape[-1]}")
+    weights = input.detach().to(_wide(input))
+    total = weights.sum(-1, keepdim=True)
+    if weights.numel() and not bool(((weights >= 0).all() & total.isfinite().all())):
+        raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0")
+    if total.numel() and not bool((total > 0).all()):
+        raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement:
+        edges = weights.cumsum(-1)
+        shape = (*input._meta.shape[:-1], num_samples)
+        drawn = draw(uniform_op, shape, weights.dtype, input.device, generator) * edges[..., -1:]
+        # a draw just below 1 times the total may round up to the total, which lies behind the last edge
+        return searchsorted(edges, drawn, right=True).minimum(_last_positive(weights))
+    # The largest of log(weight) plus Gumbel noise wins; here as the smallest of exponential noise over weight.
+    noise = (1 - _uniform_like(weights, generator)).log_().neg_()
+    return (noise / weights).topk(num_samples, dim=-1, largest=False).indices
+
+
+def _last_positive(weights: Tensor) -> Tensor:
+    """For each row the last index that has a weight."""
+    return (arange(weights.shape[-1], device=weights.device) * (weights > 0)).amax(-1, keepdim=True)
+
+
+# Poisson
+
+
+def _infer_poisson(input: Meta, seed: Meta, offset: Meta) -> Meta:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"poisson: expected a floating point tensor of rates, got {input.dtype.name}")
+    return meta(input.dtype, input.shape, None, input.device)
+
+
+poisson_op = structured("poisson", _infer_poisson, random=True, doc="Poisson numbers with the rates of an operand.",
+                        samples=lambda: [Sample((np.array([0.5, 4, 30], np.float32), 1, 0))])
+
+_STREAM = 1 << 20  # counters between the rounds of rejection, so that rounds never share one
+
+
+@kernel(poisson_op, "cpu")
+def _poisson(rates: np.ndarray, seed: int, offset: int) -> np.ndarray:
+    rate = rates.astype(np.float64).reshape(-1)
+    if (rate < 0).any():
+        raise RuntimeError("poisson: invalid Poisson rate, expected rate to be non-negative")
+    result = np.zeros(rate.size)
+    small = np.flatnonzero(rate < 10)
+    _poisson_by_product(result, rate, small, seed, offset)
+    _poisson_by_rejection(result, rate, np.flatnonzero(rate >= 10), seed, offset)
+    return result.reshape(rates.shape).astype(rates.dtype)
+
+
+def _uniforms(seed: int, offset: int, places: np.ndarray, n: int) -> np.ndarray:
+    """Two uniform numbers in (0, 1) for each place of n, the same whichever other places are asked for."""
+    words = philox.generate(seed, offset, 2 * n, np.dtype(np.float64), 2, philox.uniform64)
+    return (words.reshape(n, 2)[places] + 2.0**-54)
+
+
+def _poisson_by_product(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
+    """How many uniform factors keep a product above exp(-rate) (Knuth)."""
+    product, limit = np.ones(rate.size), np.exp(-rate)
+    for turn in range(1 << 10):
+        if not left.size:
+            return
+        for column in _uniforms(seed, offset + turn * _STREAM * rate.size, left, rate.size).T:
+            alive = product[left] * column > limit[left]
+            product[left] *= column
+            result[left[alive & (product[left] > limit[left])]] += 1
+        left = left[product[left] > limit[left]]
+
+
+def _poisson_by_rejection(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
+    """Transformed rejection with squeeze.
+
+    Source: W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm PTRS.
+    """
+    from scipy.special import gammaln
+
+    for turn in range(1 << 10):
+        if not left.size:
+            return
+        mu = rate[left]
+        b = 0.931 + 2.53 * np.sqrt(mu)
+        a = -0.059 + 0.02483 * b
+        u, v = _uniforms(seed, offset + (turn << 10 | 1) * _STREAM * rate.size, left, rate.size).T
+        u = u - 0.5
+        us = 0.5 - np.abs(u)
+        k = np.floor((2 * a / us + b) * u + mu + 0.43)
+        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+        quick = (us >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
+        refused = (k < 0) | ((us < 0.013) & (v > us))
+        with np.errstate(all="ignore"):
+            exact = np.log(v * inverse_alpha / (a / (us * us) + b)) <= k * np.log(mu) - mu - gammaln(k + 1)
+        taken = quick | (~refused & exact)
+        result[left[taken]] = k[taken]
+        left = left[~taken]
+
+
+@function(out=False)
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers from Poisson distributions whose rates are the elements of `input`. Raises RuntimeError for negative rates."""
+    seed_offset = (generator or default_generator).take(max(input.numel(), 1) << 32)
+    return poisson_op.apply((input, *seed_offset))
