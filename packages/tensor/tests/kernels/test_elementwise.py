@@ -88,8 +88,9 @@ def test_strides_that_are_no_whole_elements(add_mul):
 
 
 INTEGER_EDGES = [
-    ("floor_divide", lambda a, b: a // b), ("remainder", lambda a, b: a % b), ("fmod", s.fmod), ("left_shift", lambda a, b: a << b),
-    ("right_shift", lambda a, b: a >> b), ("multiply", lambda a, b: a * b), ("bitwise_xor", lambda a, b: a ^ b), ("maximum", s.maximum),
+    ("floor_divide", lambda a, b: a // b), ("remainder", lambda a, b: a % b), ("fmod", s.fmod),
+    ("left_shift", lambda a, b: a << b), ("right_shift", lambda a, b: a >> b), ("multiply", lambda a, b: a * b),
+    ("bitwise_xor", lambda a, b: a ^ b), ("maximum", s.maximum),
 ]  # fmt: skip
 
 
@@ -99,7 +100,12 @@ def test_integers_wrap_and_never_trap(dtype):
         return tuple(fn(a, b) for _, fn in INTEGER_EDGES)
 
     info = np.iinfo(dtype)
-    values = np.array(sorted({info.min, info.max, 0, 1, 2, 3, 7, 8, 9, 100, info.max - 1, *([-1, -2, -7, -100] if info.min else [])}), dtype)
+    values = np.array(
+        sorted(
+            {info.min, info.max, 0, 1, 2, 3, 7, 8, 9, 100, info.max - 1, *([-1, -2, -7, -100] if info.min else [])}
+        ),
+        dtype,
+    )
     a, b = (x.ravel() for x in np.meshgrid(values, values))
     outs = tuple(np.empty_like(a) for _ in INTEGER_EDGES)
     elementwise_kernel(everything, [dtype, dtype], (dtype,) * len(outs))(outs, a, b)
@@ -130,7 +136,9 @@ def test_float_division_family_and_casts():
         np.testing.assert_array_equal(np.signbit(out[:6]), np.signbit(want[:6]))
     values = np.array([-1.5, 0.0, -0.0, 3.99, 300.7, np.nan], F32)
     narrow, truth = np.empty(6, np.uint8), np.empty(6, bool)
-    elementwise_kernel(lambda v: (s.cast(v, np.uint8), s.cast(v, bool)), [F32], (np.uint8, bool))((narrow, truth), values)
+    elementwise_kernel(lambda v: (s.cast(v, np.uint8), s.cast(v, bool)), [F32], (np.uint8, bool))(
+        (narrow, truth), values
+    )
     np.testing.assert_array_equal(narrow[:5], [255, 0, 0, 3, 44])
     np.testing.assert_array_equal(truth, [True, False, False, True, True, True])
 
@@ -139,7 +147,9 @@ def test_nan_in_maximum_and_fmax():
     x = np.array([1, np.nan, 3, np.nan], F32)
     y = np.array([np.nan, 2, 4, np.nan], F32)
     outs = tuple(np.empty_like(x) for _ in range(4))
-    elementwise_kernel(lambda a, b: (s.maximum(a, b), s.minimum(a, b), s.fmax(a, b), s.fmin(a, b)), [F32] * 2, (F32,) * 4)(outs, x, y)
+    elementwise_kernel(
+        lambda a, b: (s.maximum(a, b), s.minimum(a, b), s.fmax(a, b), s.fmin(a, b)), [F32] * 2, (F32,) * 4
+    )(outs, x, y)
     for out, ufunc in zip(outs, (np.maximum, np.minimum, np.fmax, np.fmin)):
         np.testing.assert_array_equal(out, ufunc(x, y))
 
@@ -174,7 +184,9 @@ def test_half_conversion_is_exact_for_every_pattern(dtype):
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(wide, every.astype(F32))
     wide = wide[np.isfinite(wide)]
-    neighbours = np.concatenate([wide, np.nextafter(wide, F32(np.inf)), wide[1:] / 2 + wide[:-1] / 2, [np.nan, np.inf, -np.inf]]).astype(F32)
+    neighbours = np.concatenate(
+        [wide, np.nextafter(wide, F32(np.inf)), wide[1:] / 2 + wide[:-1] / 2, [np.nan, np.inf, -np.inf]]
+    ).astype(F32)
     back = np.empty(neighbours.shape, dtype)
     elementwise_kernel(lambda x: x, [F32], dtype)(back, neighbours)
     with np.errstate(over="ignore"):

@@ -96,7 +96,8 @@ def test_opaque_functions_call_each_other():
 
 
 def test_importing_the_engine_does_not_import_numba():
-    code = "import sys, rushlight.kernels.cpu.elementwise, rushlight.kernels.cpu.reduce; assert not {'numba', 'scipy'} & set(sys.modules)"
+    code = "import sys, rushlight.kernels.cpu.elementwise, rushlight.kernels.cpu.reduce\n"
+    code += "assert not {'numba', 'scipy'} & set(sys.modules)"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
@@ -105,6 +106,8 @@ def test_importing_the_engine_does_not_import_numba():
 def test_source_is_readable_python(walks):
     from rushlight.kernels.cpu.elementwise import elementwise_kernel
 
-    source = elementwise_kernel(lambda x, y: x + y, [np.float32] * 2, np.float32).source(walks, 1 if "s" not in walks else 2)
+    source = elementwise_kernel(lambda x, y: x + y, [np.float32] * 2, np.float32).source(
+        walks, 1 if "s" not in walks else 2
+    )
     compile(source, "kernel", "exec")
     assert "t0 = x0 + x1" in source

@@ -58,7 +58,7 @@ def test_several_callers_at_once():
     def caller():
         for _ in range(100):
             seen = np.zeros(5000, int)
-            pool.parallel_for(lambda lo, hi: seen[lo:hi].__iadd__(1), 5000, 500)
+            pool.parallel_for(lambda lo, hi, seen=seen: seen[lo:hi].__iadd__(1), 5000, 500)
             totals.append(int(seen.sum()))
 
     threads = [threading.Thread(target=caller) for _ in range(3)]
@@ -93,16 +93,18 @@ def test_one_thread_calls_once():
     assert calls == [(0, 1000)]
 
 
-@pytest.mark.parametrize(("value", "error"), [(0, RuntimeError), (-2, RuntimeError), (1.5, TypeError), (True, TypeError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0, RuntimeError), (-2, RuntimeError), (1.5, TypeError), (True, TypeError)]
+)
 def test_bad_setting(value, error):
     with pytest.raises(error, match="set_num_threads expects"):
         pool.set_num_threads(value)
     assert pool.get_num_threads() == 3
 
 
-def test_setting_governs_blas():
+def test_blas_leaves_threads_to_the_pool():
     threadpoolctl = pytest.importorskip("threadpoolctl")
-    pool.set_num_threads(1)
+    pool.use_one_blas_thread()
     numpy_blas = [entry for entry in threadpoolctl.threadpool_info() if "numpy" in entry["filepath"]]
     assert all(entry["num_threads"] == 1 for entry in numpy_blas)
 

@@ -14,7 +14,9 @@ RANDOM = np.random.default_rng(1)
 
 @pytest.fixture(scope="module")
 def mean():
-    return reduce_kernel(lambda a, b: a + b, 0.0, [F32], F32, finish=lambda total, n: total / s.cast(n, s.dtype_of(total)))
+    return reduce_kernel(
+        lambda a, b: a + b, 0.0, [F32], F32, finish=lambda total, n: total / s.cast(n, s.dtype_of(total))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +31,9 @@ def apply(kernel, x, axes, dtype=F32):
 
 
 CASES = [
-    ((7,), (0,)), ((1,), (0,)), ((40, 30), (0,)), ((40, 30), (1,)), ((40, 30), (0, 1)), ((6, 5, 4, 9), (1, 2)), ((6, 5, 4, 9), (0, 2, 3)),
-    ((6, 5, 4, 9), (0, 3)), ((1, 5, 1, 9), (0, 1)), ((3, 2100), (0,)), ((200_000,), (0,)), ((30_000, 20), (0,)), ((30_000, 3), (0,)),
+    ((7,), (0,)), ((1,), (0,)), ((40, 30), (0,)), ((40, 30), (1,)), ((40, 30), (0, 1)), ((6, 5, 4, 9), (1, 2)),
+    ((6, 5, 4, 9), (0, 2, 3)), ((6, 5, 4, 9), (0, 3)), ((1, 5, 1, 9), (0, 1)), ((3, 2100), (0,)), ((200_000,), (0,)),
+    ((30_000, 20), (0,)), ((30_000, 3), (0,)),
 ]  # fmt: skip
 
 
@@ -86,7 +89,9 @@ def test_thread_count_changes_nothing(mean, shape, axes, monkeypatch):
 def test_second_operand_is_broadcast_along_the_folded_axis():
     x = RANDOM.standard_normal((50, 70)).astype(F32)
     m = x.max(1, keepdims=True)
-    kernel = reduce_kernel(lambda a, b: a + b, 0.0, [F32, F32], F32, pre=lambda x, m: s.exp(x - m), finish=lambda t, n: s.log(t))
+    kernel = reduce_kernel(
+        lambda a, b: a + b, 0.0, [F32, F32], F32, pre=lambda x, m: s.exp(x - m), finish=lambda t, n: s.log(t)
+    )
     out = np.empty(50, F32)
     kernel(out, x, m, axes=(1,))
     np.testing.assert_allclose(out, np.log(np.exp(x.astype(np.float64) - m).sum(1)), rtol=1e-6)

@@ -102,7 +102,9 @@ def test_half_elements_enter_and_leave_as_bits():
     np.testing.assert_array_equal(program.evaluate(x.view(np.uint16)).view(np.float16), expected)
 
 
-@pytest.mark.parametrize("fn", [s.sigmoid, s.sign, s.isfinite, s.signbit, lambda x: s.clamp(x, -1.0, 1.0), s.rsqrt, s.angle])
+@pytest.mark.parametrize(
+    "fn", [s.sigmoid, s.sign, s.isfinite, s.signbit, lambda x: s.clamp(x, -1.0, 1.0), s.rsqrt, s.angle]
+)
 def test_graph_computes_what_plain_execution_does(fn):
     x = np.array([-np.inf, -2.5, -0.0, 0.0, 1e-30, 3.0, np.inf, np.nan], F32)
     with np.errstate(all="ignore"):

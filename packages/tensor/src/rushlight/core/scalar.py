@@ -25,87 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.symbol import Function, Opaque, Symbol, opaque
+
 __all__ = [
-    "Function", "Symbol", "opaque", "Opaque", "dtype_of", "is_floating", "is_integer", "is_complex", "is_bool", "finfo", "iinfo",
-    "cast", "bitcast", "constant", "select", "isnan", "isinf", "isfinite", "rsqrt", "reciprocal", "square", "clamp", "sign", "signbit",
-    "sigmoid", "logical_not", "logical_and", "logical_or", "logical_xor", "angle", "add", "subtract", "multiply", "divide", "negative",
+    "Function", "Symbol", "opaque", "Opaque", "dtype_of", "is_floating", "is_integer", "is_complex", "is_bool",
+    "finfo", "iinfo", "cast", "bitcast", "constant", "select", "isnan", "isinf", "isfinite", "rsqrt", "reciprocal",
+    "square", "clamp", "sign", "signbit", "sigmoid", "logical_not", "logical_and", "logical_or", "logical_xor",
+    "angle", "add", "subtract", "multiply", "divide", "negative",
 ]  # fmt: skip
-
-
-class Function:
-    """A named operation on scalars.
-
-    `evaluate` computes it with numpy. `result` is the typing rule the tracer applies: "same" (operands share a dtype,
-    so does the result), "float" (the same, floating or complex only), "real" (the same, real floating only),
-    "integer" (integers and bool only), "bool" (a comparison), "part" (complex to its real counterpart), "special"
-    (has its own rule in the tracer).
-    """
-
-    def __init__(self, name: str, evaluate: Callable[..., Any], result: str = "float", doc: str = ""):
-        self.name = name
-        self.evaluate = evaluate
-        self.result = result
-        self.__doc__ = doc
-
-    def __call__(self, *args: Any) -> Any:
-        for arg in args:
-            if isinstance(arg, Symbol):
-                return arg.apply(self, args)
-        return self.evaluate(*args)
-
-    def __repr__(self) -> str:
-        return f"<scalar function {self.name}>"
-
-
-class Symbol:
-    """A scalar that is not known yet. Operators build the expression; branching on one is an error."""
-
-    __slots__ = ()
-    __array_ufunc__ = None  # numpy scalars hand the operation over to our reflected operators
-    dtype: np.dtype
-
-    def apply(self, function: Function, args: tuple[Any, ...]) -> Symbol:
-        raise NotImplementedError
-
-    def __bool__(self) -> bool:
-        raise TypeError("a scalar definition branched on a value it computes; use select(condition, a, b) instead of if/and/or/not")
-
-    __hash__ = object.__hash__
-
-    def __add__(self, other): return add(self, other)
-    def __radd__(self, other): return add(other, self)
-    def __sub__(self, other): return subtract(self, other)
-    def __rsub__(self, other): return subtract(other, self)
-    def __mul__(self, other): return multiply(self, other)
-    def __rmul__(self, other): return multiply(other, self)
-    def __truediv__(self, other): return divide(self, other)
-    def __rtruediv__(self, other): return divide(other, self)
-    def __floordiv__(self, other): return floor_divide(self, other)
-    def __rfloordiv__(self, other): return floor_divide(other, self)
-    def __mod__(self, other): return remainder(self, other)
-    def __rmod__(self, other): return remainder(other, self)
-    def __pow__(self, other): return pow(self, other)
-    def __rpow__(self, other): return pow(other, self)
-    def __neg__(self): return negative(self)
-    def __pos__(self): return self
-    def __abs__(self): return abs(self)
-    def __invert__(self): return bitwise_not(self)
-    def __and__(self, other): return bitwise_and(self, other)
-    def __rand__(self, other): return bitwise_and(other, self)
-    def __or__(self, other): return bitwise_or(self, other)
-    def __ror__(self, other): return bitwise_or(other, self)
-    def __xor__(self, other): return bitwise_xor(self, other)
-    def __rxor__(self, other): return bitwise_xor(other, self)
-    def __lshift__(self, other): return left_shift(self, other)
-    def __rlshift__(self, other): return left_shift(other, self)
-    def __rshift__(self, other): return right_shift(self, other)
-    def __rrshift__(self, other): return right_shift(other, self)
-    def __eq__(self, other): return equal(self, other)
-    def __ne__(self, other): return not_equal(self, other)
-    def __lt__(self, other): return less(self, other)
-    def __le__(self, other): return less_equal(self, other)
-    def __gt__(self, other): return greater(self, other)
-    def __ge__(self, other): return greater_equal(self, other)
 
 
 def dtype_of(x: Any) -> np.dtype:
@@ -181,16 +108,25 @@ minimum = _arithmetic("minimum", "The smaller one; NaN if either is NaN.")
 fmax = _arithmetic("fmax", "The larger one; a NaN is ignored.")
 fmin = _arithmetic("fmin", "The smaller one; a NaN is ignored.")
 fmod = _arithmetic("fmod", "a - b * trunc(a / b), with the sign of a. Integers: 0 where b is 0.")
-truncate_divide = Function("truncate_divide", _truncate_divide, "same", "a / b rounded towards zero. Integers: 0 where b is 0.")
+truncate_divide = Function(
+    "truncate_divide", _truncate_divide, "same", "a / b rounded towards zero. Integers: 0 where b is 0."
+)
 gcd = Function("gcd", np.gcd, "integer", "Greatest common divisor.")
-fma = Function("fma", lambda a, b, c: a * b + c, "real", "a * b + c, rounded once where the hardware does (plain execution rounds twice).")
+fma = Function(
+    "fma",
+    lambda a, b, c: a * b + c,
+    "real",
+    "a * b + c, rounded once where the hardware does (plain execution rounds twice).",
+)
 
 bitwise_and = Function("bitwise_and", np.bitwise_and, "integer", "a & b.")
 bitwise_or = Function("bitwise_or", np.bitwise_or, "integer", "a | b.")
 bitwise_xor = Function("bitwise_xor", np.bitwise_xor, "integer", "a ^ b.")
 bitwise_not = Function("bitwise_not", np.invert, "integer", "~a; for bool the negation.")
 left_shift = Function("left_shift", np.left_shift, "integer", "a << b; 0 where b is outside [0, bits).")
-right_shift = Function("right_shift", np.right_shift, "integer", "a >> b, keeping the sign; the sign alone where b is outside [0, bits).")
+right_shift = Function(
+    "right_shift", np.right_shift, "integer", "a >> b, keeping the sign; the sign alone where b is outside [0, bits)."
+)
 
 equal = Function("equal", np.equal, "bool", "a == b.")
 not_equal = Function("not_equal", np.not_equal, "bool", "a != b.")
@@ -252,7 +188,9 @@ def _evaluate_select(condition: Any, a: Any, b: Any) -> Any:
 
 select = Function("select", _evaluate_select, "special", "a where the condition holds, else b; both are computed.")
 _cast = Function("cast", lambda x, dtype: np.asarray(x).astype(dtype)[()], "special", "x in another dtype.")
-_bitcast = Function("bitcast", lambda x, dtype: np.asarray(x).view(dtype)[()], "special", "The bits of x read as another dtype.")
+_bitcast = Function(
+    "bitcast", lambda x, dtype: np.asarray(x).view(dtype)[()], "special", "The bits of x read as another dtype."
+)
 
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -362,51 +300,25 @@ def angle(x: Any) -> Any:
     return select(isnan(x), x, select(x < 0, constant(math.pi, x), constant(0.0, x)))
 
 
-class Opaque(Function):
-    """A scalar function with loops and branches, compiled as it is; in the expression graph it is one call.
-
-    `function` may use `math`, Python arithmetic and other opaque functions. Its float literals are float64, so by
-    default it computes in float64 whatever comes in (`compute="float64"`) and the result is rounded to the operand's
-    dtype once. With `compute="same"` the operands come as they are (integer algorithms).
-    """
-
-    def __init__(self, function: Callable[..., Any], compute: str = "float64", result: str = "same"):
-        self.function = function
-        self.compute = compute
-        super().__init__(function.__name__, self._evaluate, result, function.__doc__ or "")
-
-    def __call__(self, *args: Any) -> Any:
-        if len(args) and all(type(arg) is float for arg in args):
-            return self.function(*args)  # one opaque function calling another while it runs as plain Python
-        return super().__call__(*args)
-
-    def _evaluate(self, *args: Any) -> Any:
-        dtype = np.result_type(*args)
-        out = np.dtype(bool) if self.result == "bool" else dtype
-        inner = np.dtype(np.float64) if self.compute == "float64" else dtype
-        arrays = np.broadcast_arrays(*(np.asarray(arg).astype(inner) for arg in args))
-        values = [self.function(*(x.item() for x in row)) for row in zip(*(a.flat for a in arrays), strict=True)]
-        return np.array(values, dtype=inner if out.kind != "b" else out).reshape(arrays[0].shape).astype(out)[()]
+_OPERATORS = {
+    "add": add, "sub": subtract, "mul": multiply, "truediv": divide, "floordiv": floor_divide, "mod": remainder,
+    "pow": pow, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": left_shift, "rshift": right_shift,
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal,
+}  # fmt: skip
 
 
-def opaque(function: Callable[..., Any] | None = None, *, compute: str = "float64", result: str = "same") -> Any:
-    """Decorator that makes an `Opaque` function.
-
-    Example:
-        >>> from rushlight.core.scalar import opaque
-        >>> @opaque
-        ... def collatz(n):
-        ...     steps = 0.0
-        ...     while n > 1:
-        ...         n = n / 2 if n % 2 == 0 else 3 * n + 1
-        ...         steps += 1
-        ...     return steps
-        >>> collatz(27.0)
-        111.0
-    """
-    if function is None:
-        return lambda f: Opaque(f, compute, result)
-    return Opaque(function, compute, result)
+def _attach_operators() -> None:
+    for name, function in (_OPERATORS | _COMPARISONS).items():
+        setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
+    for name, function in _OPERATORS.items():
+        setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
+    for name, function in {"neg": negative, "abs": abs, "invert": bitwise_not, "pos": lambda x: x}.items():
+        setattr(Symbol, f"__{name}__", lambda self, f=function: f(self))
 
 
-__all__ += [name for name, value in list(globals().items()) if isinstance(value, Function) and not name.startswith("_")]
+_attach_operators()
+__all__ += [
+    name for name, value in list(globals().items()) if isinstance(value, Function) and not name.startswith("_")
+]

@@ -3,7 +3,7 @@
 | module | what it does |
 | --- | --- |
 | `trace` | scalar function -> typed expression graph (`Program`) |
-| `expand`, `polynomials`, `half` | functions in terms of simpler ones; float32 functions that vectorise; float16 and bfloat16 |
+| `expand`, `polynomials`, `half` | functions in simpler ones; float32 that vectorises; 16-bit floats |
 | `build` | scalar function and array dtypes -> program over stored elements |
 | `layout`, `source` | how a loop walks through memory; the loop as Python source |
 | `cpu.jit`, `cpu.intrinsics` | source -> machine code, cached on disk; the instructions it may use |

@@ -123,7 +123,9 @@ EXPANSIONS: dict[tuple[s.Function, str], Expansion] = {
     (s.add, "b"): s.bitwise_or,
     (s.multiply, "b"): s.bitwise_and,
     (s.pow, "f"): _pow_float,
-    (s.pow, "c"): lambda a, b: s.select(a == 0, s.select(b == 0, s.constant(1.0, a), s.constant(0.0, a)), s.exp(b * s.log(a))),
+    (s.pow, "c"): lambda a, b: s.select(
+        a == 0, s.select(b == 0, s.constant(1.0, a), s.constant(0.0, a)), s.exp(b * s.log(a))
+    ),
     (s.exp2, "c"): lambda z: s.exp(z * math.log(2.0)),
     (s.log2, "c"): lambda z: s.log(z) * (1.0 / math.log(2.0)),
     (s.log1p, "c"): _log1p_complex,

@@ -1,10 +1,11 @@
 """float32 functions as polynomials and bit patterns, so that LLVM vectorises the loops they are in.
 
-A call into libm is scalar: 3..20 ns an element. These are 0.3..1.0 ns (AVX-512 and AVX2, cache-resident), within the errors that
-`tests/kernels/test_polynomials.py` measures (about 1 ulp, 2 at most), and exact at nan, infinities, signed zeros and subnormals.
-There is no fast-math in it: every select below is meant.
+A call into libm is scalar: 3..20 ns an element. These are 0.3..1.0 ns (AVX-512 and AVX2, cache-resident), within the
+errors that `tests/kernels/test_polynomials.py` measures (about 1 ulp, 2 at most), and exact at nan, infinities,
+signed zeros and subnormals. There is no fast-math in it: every select below is meant.
 
-The coefficients are minimax fits (reweighted least squares on Chebyshev points, relative error weighted as it enters the result).
+The coefficients are minimax fits (reweighted least squares on Chebyshev points, relative error weighted as it enters
+the result).
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def expm1(x: Any) -> Any:
 
 
 _LOG = (
-    0.3333321511745453, -0.24999797344207764, 0.20010413229465485, -0.1668049544095993, 0.14005738496780396, -0.12184136360883713,
-    0.139851376414299, -0.12892284989356995,
+    0.3333321511745453, -0.24999797344207764, 0.20010413229465485, -0.1668049544095993, 0.14005738496780396,
+    -0.12184136360883713, 0.139851376414299, -0.12892284989356995,
 )  # fmt: skip
 
 
@@ -100,7 +101,9 @@ def _log_parts(x: Any) -> tuple[Any, Any]:
 
 def _log_edges(x: Any, result: Any) -> Any:
     result = s.select(x < math.inf, result, x)  # inf, and nan
-    return s.select(x > 0, result, s.select(x == 0, s.constant(-math.inf, x), s.select(x < 0, s.constant(math.nan, x), x)))
+    return s.select(
+        x > 0, result, s.select(x == 0, s.constant(-math.inf, x), s.select(x < 0, s.constant(math.nan, x), x))
+    )
 
 
 def log(x: Any) -> Any:
@@ -139,7 +142,9 @@ def log1p(x: Any) -> Any:
     tail = _fma(square * f, horner(f, *_LOG), _fma(square, -0.5, _fma(e, _LN2_LOW, lost)))
     value = _fma(e, _LN2_HIGH, f + tail)
     value = s.select(x < math.inf, value, x)
-    value = s.select(x > -1.0, value, s.select(x == -1.0, s.constant(-math.inf, x), s.select(x < -1.0, s.constant(math.nan, x), x)))
+    value = s.select(
+        x > -1.0, value, s.select(x == -1.0, s.constant(-math.inf, x), s.select(x < -1.0, s.constant(math.nan, x), x))
+    )
     return s.select(s.abs(x) < 1e-7, x, value)  # also keeps -0.0
 
 
@@ -163,7 +168,8 @@ _ERF_SMALL = (
     -0.000595373916439712,
 )  # fmt: skip
 _ERF_LARGE = (
-    -1.1285200119018555, -0.6356993317604065, -0.10528688132762909, 0.022906050086021423, -0.0032199821434915066, 0.000214595886063762,
+    -1.1285200119018555, -0.6356993317604065, -0.10528688132762909, 0.022906050086021423, -0.0032199821434915066,
+    0.000214595886063762,
 )  # fmt: skip
 
 
@@ -179,5 +185,6 @@ def erf(x: Any) -> Any:
 
 
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
-    (getattr(s, function.__name__), "float32"): function for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf)
+    (getattr(s, function.__name__), "float32"): function
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf)
 }

@@ -1,8 +1,8 @@
 """Prints a reduction as Python source of a loop: an elementwise program whose results are folded together.
 
-Every reduction runs in blocks: `BLOCK` elements are folded in the accumulator's dtype, in lanes; the block results are folded in a
-wider one (float32 sums in float64). So the error does not grow with the length, along rows as along columns, and
-the cut into blocks depends on shapes only, never on threads.
+Every reduction runs in blocks: `BLOCK` elements are folded in the accumulator's dtype, in lanes; the block results
+are folded in a wider one (float32 sums in float64). So the error does not grow with the length, along rows as along
+columns, and the cut into blocks depends on shapes only, never on threads.
 
 Two loops, by where the neighbours in memory are:
 
@@ -10,8 +10,8 @@ Two loops, by where the neighbours in memory are:
 - columns: the innermost dimension is kept; lanes are neighbouring results, `ROWS` rows to a block.
 
 `kernel(lo, hi, layout, out, in0, ...)` works on tasks [lo, hi). A task is one chunk of `chunk` folded elements
-for one result (rows) or for `WIDTH` of them (columns). With `partial` it stores the wide accumulators, `out[chunk, result]`, and a second
-loop (`partials_source`) folds the chunks and finishes; without, it finishes itself.
+for one result (rows) or for `WIDTH` of them (columns). With `partial` it stores the wide accumulators, `out[chunk,
+result]`, and a second loop (`partials_source`) folds the chunks and finishes; without, it finishes itself.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WIDTH = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A reduction: `pre` maps elements to accumulators, `combine` folds two of them, `combine_wide` two wide ones, `finish` takes
-    the wide accumulator and the number of elements."""
+    """A reduction: `pre` maps elements to accumulators, `combine` folds two of them, `combine_wide` two wide ones,
+    `finish` takes the wide accumulator and the number of elements."""
 
     pre: Program
     combine: Program
@@ -54,8 +54,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class FoldLoop:
-    """How a fold walks: `kept` outer kept dimensions (columns: plus the inner one), `folded` folded dimensions; `walks` of the inputs along
-    the inner dimension."""
+    """How a fold walks: `kept` outer kept dimensions (columns: plus the inner one), `folded` folded dimensions;
+    `walks` of the inputs along the inner dimension."""
 
     fold: Fold
     columns: bool
@@ -66,7 +66,8 @@ class FoldLoop:
 
     @property
     def lanes(self) -> bool:
-        """Whether LLVM folds rows in lanes. Where it cannot, one narrow accumulator for a block would lose digits: use the wide one."""
+        """Whether LLVM folds rows in lanes. Where it cannot, one narrow accumulator for a block would lose digits:
+        use the wide one."""
         nodes = self.fold.pre.nodes()
         return "s" not in self.walks and not any(is_call(n) for n in nodes)
 
@@ -132,7 +133,10 @@ def _elements(loop: FoldLoop, inputs: list[str], inner: str, stride: str) -> tup
 
 def _rows(loop: FoldLoop, inputs: list[str]) -> list[str]:
     fold, kept, last = loop.fold, range(loop.kept), loop.folded - 1
-    init, init_wide = literal_source(fold.init.value, fold.init.dtype), literal_source(fold.init_wide.value, fold.init_wide.dtype)
+    init, init_wide = (
+        literal_source(fold.init.value, fold.init.dtype),
+        literal_source(fold.init_wide.value, fold.init_wide.dtype),
+    )
     element, value = _elements(loop, inputs, "k", f"r{last}")
     if loop.lanes:
         combine, (folded,) = emit(fold.combine, ["acc", value], "c", reassociate=True)
@@ -145,7 +149,9 @@ def _rows(loop: FoldLoop, inputs: list[str]) -> list[str]:
         combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w", reassociate=True)
         before, each, after = [], [*element, *widen, *combine_wide, f"whole = {total}"], []
     start = [f"{name}_task = {_offset([(f'k{d}', f'{name}_s{d}') for d in kept])}" for name in inputs]
-    row = [f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in range(last)])}" for name in inputs]
+    row = [
+        f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in range(last)])}" for name in inputs
+    ]
     return _indent([
         "for task in range(lo, hi):",
         "    result = task // chunks",
@@ -174,13 +180,18 @@ def _rows(loop: FoldLoop, inputs: list[str]) -> list[str]:
 def _columns(loop: FoldLoop, inputs: list[str]) -> list[str]:
     fold, inner = loop.fold, loop.kept - 1
     outer, folded_dims = range(inner), range(loop.folded)
-    init, init_wide = literal_source(fold.init.value, fold.init.dtype), literal_source(fold.init_wide.value, fold.init_wide.dtype)
+    init, init_wide = (
+        literal_source(fold.init.value, fold.init.dtype),
+        literal_source(fold.init_wide.value, fold.init_wide.dtype),
+    )
     element, value = _elements(loop, inputs, "j", f"s{inner}")
     combine, (folded,) = emit(fold.combine, ["acc", value], "c")
     widen, (wide,) = emit(fold.widen, ["acc"], "v")
     combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w")
     start = [f"{name}_task = {_offset([(f'k{d}', f'{name}_s{d}') for d in outer])}" for name in inputs]
-    row = [f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in folded_dims])}" for name in inputs]
+    row = [
+        f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in folded_dims])}" for name in inputs
+    ]
     result = _offset([(f"k{d}", f"out0_s{d}") for d in outer] + [("j", f"out0_s{inner}")])
     return _indent([
         f"block = stack_array({fold.narrow}, {WIDTH})",

@@ -27,18 +27,20 @@ from rushlight.core import scalar as s
 from rushlight.kernels.trace import Apply, Const, Input, Node, Program
 
 SHORT = {
-    "bool": "b1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
+    "bool": "b1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "uint32": "u32", "uint64": "u64", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 
 _INFIX = {
-    s.add: "+", s.subtract: "-", s.multiply: "*", s.divide: "/", s.bitwise_and: "&", s.bitwise_or: "|", s.bitwise_xor: "^", s.equal: "==",
-    s.not_equal: "!=", s.less: "<", s.less_equal: "<=", s.greater: ">", s.greater_equal: ">=",
+    s.add: "+", s.subtract: "-", s.multiply: "*", s.divide: "/", s.bitwise_and: "&", s.bitwise_or: "|",
+    s.bitwise_xor: "^", s.equal: "==", s.not_equal: "!=", s.less: "<", s.less_equal: "<=", s.greater: ">",
+    s.greater_equal: ">=",
 }  # fmt: skip
 # Functions that stay calls into libm, one element at a time, once a graph is expanded.
 _CALLS = {
-    s.exp, s.exp2, s.expm1, s.log, s.log2, s.log10, s.log1p, s.sin, s.cos, s.tan, s.asin, s.acos, s.atan, s.sinh, s.cosh,
-    s.tanh, s.asinh, s.acosh, s.atanh, s.atan2, s.hypot, s.erf, s.erfc, s.lgamma, s.pow, s.fmod, s.nextafter, s.gcd,
+    s.exp, s.exp2, s.expm1, s.log, s.log2, s.log10, s.log1p, s.sin, s.cos, s.tan, s.asin, s.acos, s.atan, s.sinh,
+    s.cosh, s.tanh, s.asinh, s.acosh, s.atanh, s.atan2, s.hypot, s.erf, s.erfc, s.lgamma, s.pow, s.fmod, s.nextafter,
+    s.gcd,
 }  # fmt: skip
 _COMPLEX_METHODS = {s.real: ".real", s.imag: ".imag", s.conj: ".conjugate()"}
 
@@ -123,10 +125,13 @@ def expression(node: Apply, args: list[str]) -> str:
     return f"{short}({text})"
 
 
-def emit(program: Program, operands: Sequence[str], prefix: str = "t", reassociate: bool = False) -> tuple[list[str], list[str]]:
+def emit(
+    program: Program, operands: Sequence[str], prefix: str = "t", reassociate: bool = False
+) -> tuple[list[str], list[str]]:
     """One assignment per operation, and the names of the results. `operands` are sources of the inputs.
 
-    With `reassociate`, sums and products of floats may be reordered: for the accumulators of reductions, and nothing else.
+    With `reassociate`, sums and products of floats may be reordered: for the accumulators of reductions, and nothing
+    else.
     """
     names: dict[Node, str] = {}
     lines: list[str] = []
@@ -190,7 +195,12 @@ def _strided(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
             if d in outer or walk == "s":
                 lines.append(f"    {operand}_s{d} = u64(load(layout, u64({position})))")
             position += 1
-    lines += ["    i = lo", "    while i < hi:", f"        row = i // n{rank - 1}", f"        start = i - row * n{rank - 1}"]
+    lines += [
+        "    i = lo",
+        "    while i < hi:",
+        f"        row = i // n{rank - 1}",
+        f"        start = i - row * n{rank - 1}",
+    ]
     lines += [f"        stop = min(n{rank - 1}, start + (hi - i))"]
     for d in reversed(outer):
         lines.append(f"        k{d} = row % n{d}" if d else "        k0 = row")

@@ -173,7 +173,8 @@ def unify(function: Function, args: Sequence[Any]) -> list[Node]:
     dtypes = {arg.dtype for arg in args if isinstance(arg, Node)}
     numbers = dtypes - {BOOL}
     if len(numbers) > 1:
-        raise TypeError(f"{function.name} got operands of dtypes {', '.join(sorted(map(str, numbers)))}; cast them to one dtype first")
+        found = ", ".join(sorted(map(str, numbers)))
+        raise TypeError(f"{function.name} got operands of dtypes {found}; cast them to one dtype first")
     if numbers:
         dtype = numbers.pop()
     elif all(isinstance(arg, Node) or isinstance(arg, bool | np.bool_) for arg in args):
@@ -242,7 +243,9 @@ def _apply_cast(function: Function, value: Any, dtype: np.dtype) -> Node:
     if function is s._cast:
         return _convert(value, dtype)
     if not isinstance(value, Node) or value.dtype.itemsize != dtype.itemsize:
-        raise TypeError(f"bitcast to {dtype} needs a symbol of {dtype.itemsize} bytes, got {getattr(value, 'dtype', value)}")
+        raise TypeError(
+            f"bitcast to {dtype} needs a symbol of {dtype.itemsize} bytes, got {getattr(value, 'dtype', value)}"
+        )
     return value if value.dtype == dtype else _make(function, (value,), dtype)
 
 
@@ -265,7 +268,9 @@ def _result(value: Any, symbols: Sequence[Node]) -> Node:
     raise TypeError(f"a scalar definition without operands returned {value!r}, which has no dtype")
 
 
-def rewrite(program: Program, replace: Callable[[Apply, tuple[Node, ...]], Node | None], out: Sequence[Any] | None = None) -> Program:
+def rewrite(
+    program: Program, replace: Callable[[Apply, tuple[Node, ...]], Node | None], out: Sequence[Any] | None = None
+) -> Program:
     """Rebuild the graph bottom up. `replace(node, new_args)` gives a node's replacement, or None to keep it.
 
     The results are cast to the dtypes `out` when given.

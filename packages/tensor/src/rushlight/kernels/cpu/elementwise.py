@@ -50,13 +50,17 @@ class ElementwiseKernel:
         self.in_dtypes = tuple(in_dtypes)
         self.out_dtypes = tuple(out_dtypes)
         self.grain = _grain(program)
-        self._opaques = tuple({n.function: None for n in program.nodes() if isinstance(n, Apply) and isinstance(n.function, s.Opaque)})
+        self._opaques = tuple(
+            {n.function: None for n in program.nodes() if isinstance(n, Apply) and isinstance(n.function, s.Opaque)}
+        )
         self._loops: dict[tuple[tuple[str, ...], int], Callable[..., None]] = {}
         self._plans: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def source(self, walks: Sequence[str] | None = None, rank: int = 1) -> str:
         """The generated Python source of a loop (by default the contiguous one)."""
-        return loop_source(Loop(self.program, tuple(walks or "c" * (len(self.in_dtypes) + len(self.out_dtypes))), rank))
+        return loop_source(
+            Loop(self.program, tuple(walks or "c" * (len(self.in_dtypes) + len(self.out_dtypes))), rank)
+        )
 
     def loop(self, walks: tuple[str, ...], rank: int) -> Callable[..., None]:
         """The native loop for a walk: `loop(lo, hi, [layout,] *outs, *ins)`, unchecked."""
@@ -106,7 +110,10 @@ class ElementwiseKernel:
         shape = arrays[0].shape
         for dtype, array in zip(self.out_dtypes, arrays, strict=False):
             if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                raise TypeError(f"elementwise kernel writes {dtype} of shape {shape}, but the result is {array.dtype} of shape {array.shape}")
+                raise TypeError(
+                    f"elementwise kernel writes {dtype} of shape {shape}, "
+                    f"but the result is {array.dtype} of shape {array.shape}"
+                )
         for array in arrays[outs:]:
             if not broadcasts(array.shape, shape):
                 raise ValueError(f"operand of shape {array.shape} does not broadcast to the result's shape {shape}")
@@ -151,17 +158,18 @@ COMPILE_AFTER = 8
 
 # Rounded correctly everywhere: numpy's result and ours are the same bits, so a program may change over at any call.
 _EXACT = {
-    s.add, s.subtract, s.multiply, s.divide, s.negative, s.abs, s.sqrt, s.equal, s.not_equal, s.less, s.less_equal, s.greater,
-    s.greater_equal, s.bitwise_and, s.bitwise_or, s.bitwise_xor, s.bitwise_not, s.floor, s.ceil, s.trunc, s.rint, s._cast,
+    s.add, s.subtract, s.multiply, s.divide, s.negative, s.abs, s.sqrt, s.equal, s.not_equal, s.less, s.less_equal,
+    s.greater, s.greater_equal, s.bitwise_and, s.bitwise_or, s.bitwise_xor, s.bitwise_not, s.floor, s.ceil, s.trunc,
+    s.rint, s._cast,
 }  # fmt: skip
 
 
 def large_kernel(ufunc: np.ufunc, kernel: ElementwiseKernel) -> Callable[..., Any]:
     """The better of a ufunc in pieces and a native loop for large arrays: `run(out, *ins)`.
 
-    Measured at 1e5..1e6 elements, 2 threads: pieces of a ufunc cost 50 us to hand over, a native loop 2 us. So the loop wins, except
-    where it would call libm for each element, which numpy's loops do no worse. Where the two agree to the bit, the first calls
-    go to the ufunc: a program that needs an addition once does not wait for a compiler.
+    Measured at 1e5..1e6 elements, 2 threads: pieces of a ufunc cost 50 us to hand over, a native loop 2 us. So the
+    loop wins, except where it would call libm for each element, which numpy's loops do no worse. Where the two agree
+    to the bit, the first calls go to the ufunc: a program that needs an addition once does not wait for a compiler.
     """
     operations = [node for node in kernel.program.nodes() if isinstance(node, Apply)]
     if any(map(is_call, operations)):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import cmath
 import math
-import os
-import platform
 from typing import Any
 
 import numpy as np
@@ -57,9 +55,10 @@ def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index:
     return model, builder.gep(typed, [index])
 
 
-# Who may touch the same memory. An elementwise loop may run in vectors even when an output is one of its inputs: each lane reads
-# its element before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads and stores are declared
-# apart. Partial overlap is excluded by the caller. Scratch memory (accumulators of reductions) is read after being written.
+# Who may touch the same memory. An elementwise loop may run in vectors even when an output is one of its inputs: each
+# lane reads its element before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads
+# and stores are declared apart. Partial overlap is excluded by the caller. Scratch memory (accumulators of
+# reductions) is read after being written.
 _APART = {"load": ("store", "scratch"), "store": ("load", "scratch"), "scratch": ("load", "store")}
 
 
@@ -98,129 +97,9 @@ def _storer(kind: str) -> Any:
     return store
 
 
-# Threads. The words that threads share are int64 elements behind one pointer.
-
-
-@intrinsic
-def atomic_load(typingctx: Any, words: Any, index: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load_atomic(builder.gep(args[0], [args[1]]), "seq_cst", 8)
-
-    return types.int64(words, types.int64), codegen
-
-
-@intrinsic
-def atomic_store(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(words, types.int64, types.int64), codegen
-
-
-@intrinsic
-def atomic_add(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Adds, and returns the former value."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", builder.gep(args[0], [args[1]]), args[2], "seq_cst")
-
-    return types.int64(words, types.int64, types.int64), codegen
-
-
-@intrinsic
-def atomic_claim(typingctx: Any, words: Any, index: Any) -> Any:
-    """Turns a 0 into a 1; whether it was this call that did."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zero, one = ir.Constant(cgutils.intp_t, 0), ir.Constant(cgutils.intp_t, 1)
-        pair = builder.cmpxchg(builder.gep(args[0], [args[1]]), zero, one, "seq_cst", "seq_cst")
-        return builder.extract_value(pair, 1)
-
-    return types.boolean(words, types.int64), codegen
-
-
-@intrinsic
-def cycles(typingctx: Any) -> Any:
-    """The processor's clock."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(cgutils.intp_t, [])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter"), [])
-
-    return types.int64(), codegen
-
-
-@intrinsic
-def pause(typingctx: Any) -> Any:
-    """Tells the processor that this loop waits."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        machine = platform.machine()
-        if machine in ("x86_64", "AMD64"):
-            name, arguments = "llvm.x86.sse2.pause", []
-        elif machine in ("aarch64", "arm64"):
-            name, arguments = "llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)]
-        else:
-            return context.get_dummy_value()
-        kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
 @intrinsic
 def address(typingctx: Any, pointer: Any) -> Any:
     return types.int64(pointer), lambda context, builder, sig, args: builder.ptrtoint(args[0], cgutils.intp_t)
-
-
-MOST_ARGUMENTS = 24
-
-
-@intrinsic
-def call_kernel(typingctx: Any, function: Any, lo: Any, hi: Any, words: Any, first: Any, count: Any) -> Any:
-    """Call the kernel at an address for [lo, hi); its `count` pointer arguments stand in words[first:].
-
-    A kernel is what numba makes of `def kernel(lo, hi, p0, p1, ...)`: int32 f(result*, exception**, lo, hi, p0, p1, ...).
-    """
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        function, lo, hi, words, first, count = args
-        pointer = cgutils.voidptr_t
-        result = cgutils.alloca_once(builder, pointer)
-        exception = cgutils.alloca_once(builder, pointer)
-        end = builder.append_basic_block("called")
-        switch = builder.switch(count, end)
-        for n in range(1, MOST_ARGUMENTS + 1):
-            block = builder.append_basic_block(f"arguments{n}")
-            switch.add_case(ir.Constant(cgutils.intp_t, n), block)
-            with builder.goto_block(block):
-                kind = ir.FunctionType(ir.IntType(32), [pointer.as_pointer()] * 2 + [cgutils.intp_t] * 2 + [pointer] * n)
-                values = []
-                for k in range(n):
-                    place = builder.gep(words, [builder.add(first, ir.Constant(cgutils.intp_t, k))])
-                    values.append(builder.inttoptr(builder.load(place), pointer))
-                builder.call(builder.inttoptr(function, kind.as_pointer()), [result, exception, lo, hi, *values])
-                builder.branch(end)
-        builder.position_at_end(end)
-        return context.get_dummy_value()
-
-    words_type = types.int64
-    return types.void(types.int64, types.int64, types.int64, words, words_type, words_type), codegen
-
-
-@intrinsic
-def give_way(typingctx: Any) -> Any:
-    """Lets other threads run on this processor, where the system has a call for it."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if hasattr(os, "sched_yield"):
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return context.get_dummy_value()
-
-    return types.void(), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -240,8 +119,8 @@ def stack_array(typingctx: Any, dtype: Any, size: Any) -> Any:
 def wide_vectors(typingctx: Any) -> Any:
     """Lets LLVM use 512-bit registers in the calling function, where the CPU has them; by default it stops at 256.
 
-    exp of float32 takes 0.35 instead of 0.55 ns an element with them (Sapphire Rapids). Not inlined, because the attribute
-    would not go along into numba's wrapper.
+    exp of float32 takes 0.35 instead of 0.55 ns an element with them (Sapphire Rapids). Not inlined, because the
+    attribute would not go along into numba's wrapper.
     """
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -278,7 +157,9 @@ def _llvm_intrinsic(name: str, arity: int) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         suffix = {"float": "f32", "double": "f64"}[str(kind)]
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * arity), f"llvm.{name}.{suffix}")
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * arity), f"llvm.{name}.{suffix}"
+        )
         return builder.call(function, args)
 
     if arity == 1:
@@ -377,20 +258,21 @@ def gcd(a, b):
 NAMESPACE: dict[str, Any] = {
     **SCALARS,
     "wide_vectors": wide_vectors, "load": _loader("load"), "store": _storer("store"),
-    "scratch_load": _loader("scratch"), "scratch_store": _storer("scratch"), "select": select, "bitcast": bitcast, "inf": math.inf, "nan": math.nan,
-    "reassociable_add": _reassociable("fadd"), "reassociable_multiply": _reassociable("fmul"),
-    "left_shift": left_shift, "right_shift": right_shift,
-    "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder, "integer_pow": integer_pow, "gcd": gcd,
-    "sqrt": _llvm_intrinsic("sqrt", 1), "fabs": _llvm_intrinsic("fabs", 1), "floor": _llvm_intrinsic("floor", 1),
-    "ceil": _llvm_intrinsic("ceil", 1), "trunc": _llvm_intrinsic("trunc", 1), "rint": _llvm_intrinsic("rint", 1),
-    "copysign": _llvm_intrinsic("copysign", 2), "maximum": _llvm_intrinsic("maximum", 2), "minimum": _llvm_intrinsic("minimum", 2),
+    "scratch_load": _loader("scratch"), "scratch_store": _storer("scratch"), "select": select, "bitcast": bitcast,
+    "inf": math.inf, "nan": math.nan, "reassociable_add": _reassociable("fadd"),
+    "reassociable_multiply": _reassociable("fmul"), "left_shift": left_shift, "right_shift": right_shift,
+    "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder, "integer_pow": integer_pow,
+    "gcd": gcd, "sqrt": _llvm_intrinsic("sqrt", 1), "fabs": _llvm_intrinsic("fabs", 1),
+    "floor": _llvm_intrinsic("floor", 1), "ceil": _llvm_intrinsic("ceil", 1), "trunc": _llvm_intrinsic("trunc", 1),
+    "rint": _llvm_intrinsic("rint", 1), "copysign": _llvm_intrinsic("copysign", 2),
+    "maximum": _llvm_intrinsic("maximum", 2), "minimum": _llvm_intrinsic("minimum", 2),
     "fmax": _llvm_intrinsic("maxnum", 2), "fmin": _llvm_intrinsic("minnum", 2), "fma": _llvm_intrinsic("fma", 3),
-    "exp": math.exp, "expm1": math.expm1, "log": math.log, "log1p": math.log1p, "log10": math.log10,
-    "exp2": np.exp2, "log2": np.log2, "pow": math.pow, "fmod": fmod, "hypot": math.hypot, "nextafter": np.nextafter,
-    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2,
-    "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh,
-    "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
+    "exp": math.exp, "expm1": math.expm1, "log": math.log, "log1p": math.log1p, "log10": math.log10, "exp2": np.exp2,
+    "log2": np.log2, "pow": math.pow, "fmod": fmod, "hypot": math.hypot, "nextafter": np.nextafter, "sin": math.sin,
+    "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2,
+    "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh,
+    "atanh": math.atanh, "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
 }  # fmt: skip
 NAMESPACE |= {"address": address, "stack_array": stack_array}
-NAMESPACE.update({f"c_{name}": getattr(cmath, name) for name in (
-    "exp", "log", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")})  # fmt: skip
+_COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+NAMESPACE |= {f"c_{name}": getattr(cmath, name) for name in _COMPLEX.split()}

@@ -28,7 +28,7 @@ from typing import Any
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = ("intrinsics.py", "jit.py", "team_native.py")
+_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
@@ -43,7 +43,11 @@ def cache_dir() -> Path | None:
     if setting == "":
         return None
     try:
-        return Path(setting).expanduser() if setting else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rushlight"
+        return (
+            Path(setting).expanduser()
+            if setting
+            else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rushlight"
+        )
     except RuntimeError:  # no home directory
         return None
 
@@ -58,11 +62,13 @@ def address_of(kernel: Callable[..., Any]) -> int:
     return _addresses[kernel]
 
 
-def compile_source(source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = "") -> Callable[..., Any]:
+def compile_source(
+    source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = ""
+) -> Callable[..., Any]:
     """Native code of the function `kernel` in `source`.
 
-    `signature` has "u64" for a number and "*f32" for an array passed by address, `returns` the result's type if it has one. The callable checks nothing: passing
-    anything but arrays that the kernel's index range fits is a crash.
+    `signature` has "u64" for a number and "*f32" for an array passed by address, `returns` the result's type if it
+    has one. The callable checks nothing: passing anything but arrays that the kernel's index range fits is a crash.
     """
     key = (source, tuple(signature), returns, *(fingerprint(opaque.function) for opaque in opaques))
     kernel = _kernels.get(key)
@@ -168,7 +174,12 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     _numba_context()
     file = f"<rushlight kernel {digest[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace = {**NAMESPACE, "team_work": work, "team_launch": launch, "__name__": "rushlight.kernels.cpu.intrinsics"}  # the module numba names when the code is loaded again
+    namespace = {
+        **NAMESPACE,
+        "team_work": work,
+        "team_launch": launch,
+        "__name__": "rushlight.kernels.cpu.intrinsics",
+    }  # the module numba names when the code is loaded again
     jitted: dict[Any, Any] = {}
     for opaque in opaques:
         namespace[opaque.name] = _jit_opaque(opaque.function, jitted)
@@ -176,7 +187,9 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     # contract only: one rounding for a*b+c where the CPU has it. Nothing that changes NaN, infinities, signed zero or
     # the order of sums.
     result_type = SCALARS[returns] if returns else types.void
-    dispatcher = njit(result_type(*_numba_types(signature)), nogil=True, error_model="numpy", fastmath={"contract"})(namespace["kernel"])
+    dispatcher = njit(result_type(*_numba_types(signature)), nogil=True, error_model="numpy", fastmath={"contract"})(
+        namespace["kernel"]
+    )
     (result,) = dispatcher.overloads.values()
     return result
 
@@ -197,8 +210,18 @@ def _jit_opaque(function: Callable[..., Any], jitted: dict[Any, Any]) -> Any:
 
     if function in jitted:
         return jitted[function]
-    called = {name: _jit_opaque(value, jitted) for name, value in _called_functions(function).items() if value is not function}
-    copy = python_types.FunctionType(function.__code__, {**function.__globals__, **called}, function.__name__, function.__defaults__, function.__closure__)
+    called = {
+        name: _jit_opaque(value, jitted)
+        for name, value in _called_functions(function).items()
+        if value is not function
+    }
+    copy = python_types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **called},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     jitted[function] = njit(nogil=True, error_model="numpy", fastmath={"contract"})(copy)
     return jitted[function]
 
@@ -210,6 +233,10 @@ def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()
     code = function.__code__
     parts: list[Any] = [code.co_code.hex(), code.co_varnames, code.co_names, function.__defaults__]
     parts += [repr(constant) for constant in code.co_consts if not isinstance(constant, python_types.CodeType)]
-    parts += [(n, repr(v)) for n, v in sorted(function.__globals__.items()) if n in code.co_names and isinstance(v, int | float | tuple)]
+    parts += [
+        (n, repr(v))
+        for n, v in sorted(function.__globals__.items())
+        if n in code.co_names and isinstance(v, int | float | tuple)
+    ]
     parts += [(n, fingerprint(v, seen | {function})) for n, v in sorted(_called_functions(function).items())]
     return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -8,9 +8,9 @@ and pieces are taken from a shared counter, so a worker that the system does not
 take its pieces, and only pieces already begun are waited for. On a busy machine that is the difference to pools with
 a barrier. Waiting threads sleep.
 
-One number governs all threads: BLAS has one per call, and `blas.py` cuts products for this pool. A call from inside a piece runs on its own thread; a forked child
-starts afresh. Splitting is by position only: what a reduction adds first must not depend on the number of threads
-(see `reduce.py`).
+One number governs all threads: BLAS has one per call, and `blas.py` cuts products for this pool. A call from inside
+a piece runs on its own thread; a forked child starts afresh. Splitting is by position only: what a reduction adds
+first must not depend on the number of threads (see `reduce.py`).
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@
 
     reduce_kernel(combine, init, in_dtypes, out_dtype, pre=None, finish=None, acc_dtype=None, arg_dtypes=None)
 
-- `pre(*elements)` is what is folded (default: the element itself). With further operands that are broadcast along the folded axes, a second
-  pass over rows is one kernel: `pre=lambda x, m: exp(x - m)`;
+- `pre(*elements)` is what is folded (default: the element itself). With further operands that are broadcast along the
+  folded axes, a second pass over rows is one kernel: `pre=lambda x, m: exp(x - m)`;
 - `combine(a, b)` folds two of them: associative, any order. Sums and products run in lanes;
 - `init` is the value that changes nothing (a number, or a function of the dtype: `lambda dtype: np.iinfo(dtype).min`);
 - `finish(accumulator, n)` makes the result; `n` is the number of folded elements, an int64 (`cast` it).
 
-Accuracy: blocks of 512 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64. Results do not depend on the
-number of threads: work is cut by shape alone, and the parts are combined in order.
+Accuracy: blocks of 512 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64.
+Results do not depend on the number of threads: work is cut by shape alone, and the parts are combined in order.
 """
 
 from __future__ import annotations
@@ -59,12 +59,16 @@ class ReduceKernel:
         self.out_dtype = out_dtype
         programs = (fold.pre, fold.combine, fold.finish)
         nodes = [node for program in programs for node in program.nodes()]
-        self._opaques = tuple({n.function: None for n in nodes if isinstance(n, Apply) and isinstance(n.function, s.Opaque)})
+        self._opaques = tuple(
+            {n.function: None for n in nodes if isinstance(n, Apply) and isinstance(n.function, s.Opaque)}
+        )
         self._plans: dict[tuple[Any, ...], Callable[..., None]] = {}
 
     def __call__(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Fold the `axes` of the operands' common shape into `out`, whose shape is the rest, and return it."""
-        ins = tuple([x if type(x) is np.ndarray else np.asarray(x) for x in ins])  # native code reads the array object itself
+        ins = tuple(
+            [x if type(x) is np.ndarray else np.asarray(x) for x in ins]
+        )  # native code reads the array object itself
         key = (out.shape, out.strides, axes, *[(x.shape, x.strides) for x in ins])
         plan = self._plans.get(key)
         if plan is None:
@@ -118,7 +122,9 @@ class ReduceKernel:
         if tuple(x.dtype for x in ins) != self.in_dtypes:
             raise TypeError(f"reduction compiled for {self.in_dtypes} got arrays of {[x.dtype for x in ins]}")
         if type(out) is not np.ndarray or out.dtype != self.out_dtype or out.shape != shape:
-            raise TypeError(f"reduction gives {self.out_dtype} of shape {shape}, but the result is {out.dtype} of shape {out.shape}")
+            raise TypeError(
+                f"reduction gives {self.out_dtype} of shape {shape}, but the result is {out.dtype} of shape {out.shape}"
+            )
 
     def _plan_copied(self, axes: tuple[int, ...]) -> Callable[..., None]:
         def run(out: np.ndarray, *ins: np.ndarray) -> None:
@@ -128,7 +134,8 @@ class ReduceKernel:
 
 
 def _chunk(count: int, tasks: int, width: int) -> int:
-    """Folded elements per task; a function of the shape alone, so that results are the same for any number of threads."""
+    """Folded elements per task; a function of the shape alone, so that results are the same for any number of
+    threads."""
     chunk = max(4 * ROWS, CHUNK // width // ROWS * ROWS)
     return max(count, 1) if tasks >= MANY or count < 2 * chunk else chunk
 
@@ -143,7 +150,8 @@ def reduce_kernel(
     acc_dtype: Any = None,
     arg_dtypes: Sequence[Any] | None = None,
 ) -> ReduceKernel:
-    """The CPU kernel of a reduction; see the module's text. `acc_dtype` defaults to the dtype of what `pre` computes."""
+    """The CPU kernel of a reduction; see the module's text. `acc_dtype` defaults to the dtype of what `pre`
+    computes."""
     ins = [np.dtype(d) for d in in_dtypes]
     pre = pre or (lambda x: x)
     args = [compute_dtype(np.dtype(d)) for d in (arg_dtypes or ins)]

@@ -1,11 +1,13 @@
 """Native hand-over of kernels to the pool's threads.
 
-`run_kernel(kernel, n, grain, *arrays)` calls `kernel(lo, hi, *arrays)` over [0, n), on several threads when there is work for them.
+`run_kernel(kernel, n, grain, *arrays)` calls `kernel(lo, hi, *arrays)` over [0, n), on several threads when there is
+work for them.
 
-A Python thread needs the GIL for every piece it begins and ends, and waking a sleeping one takes 10..60 us: too much for the 10..500 us
-that most large tensors need. Here the threads wait in native code, without the GIL, and look for work for `PATIENCE` after the last
-job before they go to sleep; a job is handed over through shared words in about a microsecond. The rest is as in `pool`: the caller takes
-part, pieces come from a shared counter, and nobody waits for a thread that did not begin.
+A Python thread needs the GIL for every piece it begins and ends, and waking a sleeping one takes 10..60 us: too much
+for the 10..500 us that most large tensors need. Here the threads wait in native code, without the GIL, and look for
+work for `PATIENCE` after the last job before they go to sleep; a job is handed over through shared words in about a
+microsecond. The rest is as in `pool`: the caller takes part, pieces come from a shared counter, and nobody waits for
+a thread that did not begin.
 
 One job at a time uses the team; a second caller meanwhile runs on its own thread. The shared words (int64):
 

@@ -1,10 +1,11 @@
-"""The compiled half of `team`: what threads do without the GIL. Imports numba; loaded with the first kernel that is shared out."""
+"""The compiled half of `team`: what threads do without the GIL. Imports numba; loaded with the first kernel that is
+shared out."""
 
 from __future__ import annotations
 
 from numba import njit
 
-from rushlight.kernels.cpu.intrinsics import (
+from rushlight.kernels.cpu.atomics import (
     atomic_add,
     atomic_claim,
     atomic_load,
@@ -41,12 +42,15 @@ def work(me, patience, words):
             if atomic_load(words, OPEN) == 0:
                 return
             atomic_store(words, ASLEEP + me, 0)  # a job came between the look and the note: its caller saw us awake
-        # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen here.
+        # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen
+        # here.
         atomic_add(words, ACTIVE, 1)
         if atomic_load(words, OPEN) != 0:
             take_pieces(words, words[KERNEL], words[COUNT], words[N], words[SIZE])
         atomic_add(words, ACTIVE, -1)
-        while atomic_load(words, OPEN) != 0 and atomic_load(words, NEXT) * atomic_load(words, SIZE) >= atomic_load(words, N):
+        while atomic_load(words, OPEN) != 0 and atomic_load(words, NEXT) * atomic_load(words, SIZE) >= atomic_load(
+            words, N
+        ):
             pause()  # the others are in their last pieces
         since = cycles()
 

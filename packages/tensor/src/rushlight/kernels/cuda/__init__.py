@@ -1,7 +1,7 @@
 """The CUDA device: elementwise ops, views and copies, from the same definitions as the CPU's.
 
-It runs under numba's simulator: set `NUMBA_ENABLE_CUDASIM=1` before Python starts. The simulator executes kernels as Python, which shows
-that loops, layouts and graphs are right; it says nothing about speed or about a GPU's arithmetic.
+It runs under numba's simulator: set `NUMBA_ENABLE_CUDASIM=1` before Python starts. The simulator executes kernels as
+Python, which shows that loops, layouts and graphs are right; it says nothing about speed or about a GPU's arithmetic.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class CudaDevice:
 
     def why_unavailable(self) -> str:
         return (
-            "kernels for GPUs are not compiled yet, only numba's simulator runs them. To try it, start Python with the environment "
-            "variable NUMBA_ENABLE_CUDASIM=1; else use device 'cpu'"
+            "kernels for GPUs are not compiled yet, only numba's simulator runs them. To try it, start Python with "
+            "the environment variable NUMBA_ENABLE_CUDASIM=1; else use device 'cpu'"
         )
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> CudaArray:

@@ -14,7 +14,8 @@ from rushlight.kernels.half import storage_dtype
 class CudaArray:
     """A strided view of a flat device buffer: what a CUDA tensor holds where a CPU tensor holds a numpy array.
 
-    `memory` is numba's 1-D device array of the stored bits (half types as uint16); `strides` and `offset` count elements.
+    `memory` is numba's 1-D device array of the stored bits (half types as uint16); `strides` and `offset` count
+    elements.
     """
 
     memory: Any
@@ -62,7 +63,12 @@ def to_device(array: np.ndarray) -> CudaArray:
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.size == 0:
         return empty(array.shape, array.dtype)
-    return CudaArray(cuda.to_device(flat.view(storage_dtype(array.dtype))), array.dtype, array.shape, contiguous_strides(array.shape))
+    return CudaArray(
+        cuda.to_device(flat.view(storage_dtype(array.dtype))),
+        array.dtype,
+        array.shape,
+        contiguous_strides(array.shape),
+    )
 
 
 def to_host(array: CudaArray) -> np.ndarray:
@@ -74,10 +80,17 @@ def to_host(array: CudaArray) -> np.ndarray:
 
 
 def apply_view(function: Any, array: CudaArray, *params: Any) -> CudaArray:
-    """The view that `function(ndarray, *params)` would make, found on an array that has the same strides but no data."""
+    """The view that `function(ndarray, *params)` would make, found on an array that has the same strides but no
+    data."""
     itemsize = array.dtype.itemsize
     strides = tuple(stride * itemsize for stride in array.strides)
     placeholder = np.lib.stride_tricks.as_strided(np.empty(1, array.dtype), array.shape, strides, writeable=False)
     view = function(placeholder, *params)
     moved = view.__array_interface__["data"][0] - placeholder.__array_interface__["data"][0]
-    return CudaArray(array.memory, view.dtype, view.shape, tuple(st // itemsize for st in view.strides), array.offset + moved // itemsize)
+    return CudaArray(
+        array.memory,
+        view.dtype,
+        view.shape,
+        tuple(st // itemsize for st in view.strides),
+        array.offset + moved // itemsize,
+    )

@@ -19,7 +19,8 @@ from rushlight.kernels.cuda.source import kernel_source
 from rushlight.kernels.layout import broadcasts, plan_layout
 from rushlight.kernels.trace import Program
 
-# The simulator runs each thread as a Python thread (0.4 ms), so few of them; grid-stride loops give the same results for any number.
+# The simulator runs each thread as a Python thread (0.4 ms), so few of them; grid-stride loops give the same results
+# for any number.
 SIMULATED_THREADS = 4
 
 
@@ -39,11 +40,16 @@ class ElementwiseKernel:
     def __call__(self, out: CudaArray | tuple[CudaArray, ...], *ins: Any) -> Any:
         """Compute into `out` and return it. An operand that is a number or a numpy array is copied to the device."""
         outs = out if isinstance(out, tuple) else (out,)
-        operands = [x if isinstance(x, CudaArray) else to_device(np.array(x).astype(dtype)) for x, dtype in zip(ins, self.in_dtypes, strict=True)]
+        operands = [
+            x if isinstance(x, CudaArray) else to_device(np.array(x).astype(dtype))
+            for x, dtype in zip(ins, self.in_dtypes, strict=True)
+        ]
         arrays = [*outs, *operands]
         for array, dtype in zip(arrays, self.out_dtypes + self.in_dtypes, strict=True):
             if array.dtype != dtype or not broadcasts(array.shape, outs[0].shape):
-                raise TypeError(f"elementwise kernel for {dtype} and shape {outs[0].shape} got {array.dtype} of shape {array.shape}")
+                raise TypeError(
+                    f"elementwise kernel for {dtype} and shape {outs[0].shape} got {array.dtype} of shape {array.shape}"
+                )
         if outs[0].size:
             self._launch(arrays, outs[0].shape)
         return out
@@ -62,7 +68,9 @@ class ElementwiseKernel:
         if kernel is None:
             kernel = self._kernels[layout.rank] = compile_source(self.source(layout.rank))
         n = int(np.prod(shape, dtype=np.int64))
-        kernel[1, min(n, SIMULATED_THREADS)](n, cuda.to_device(np.array(packed, np.int64)), *[array.memory for array in arrays])
+        kernel[1, min(n, SIMULATED_THREADS)](
+            n, cuda.to_device(np.array(packed, np.int64)), *[array.memory for array in arrays]
+        )
 
 
 def _broadcast_strides(array: CudaArray, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,7 +14,9 @@ from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cuda.array import CudaArray, apply_view, empty, to_device, to_host
 
 
-def make_plan(device: Any, op: Op, metas: tuple[Any, ...], params: tuple[Any, ...], out: Any) -> Callable[..., Tensor]:
+def make_plan(
+    device: Any, op: Op, metas: tuple[Any, ...], params: tuple[Any, ...], out: Any
+) -> Callable[..., Tensor]:
     """The function that runs `op`: elementwise, views and conversions natively, the rest through its decomposition."""
     if op.kind in ("elementwise", "inplace"):
         return _plan_elementwise(device, op, metas, out)

@@ -1,7 +1,7 @@
 """What generated CUDA source sees under numba's simulator, where kernels run as plain Python on numpy scalars.
 
-The scalar functions are those of `rushlight.core.scalar`: the simulator checks the loop, the layout and the graph, and plain execution is
-what the CPU kernels are tested against.
+The scalar functions are those of `rushlight.core.scalar`: the simulator checks the loop, the layout and the graph,
+and plain execution is what the CPU kernels are tested against.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def _namespace() -> dict[str, Any]:
 
     names: dict[str, Any] = {short: _converter(dtype) for dtype, short in SHORT.items()}
     names |= {name: getattr(s, name) for name in s.__all__ if isinstance(getattr(s, name), s.Function)}
-    names |= {f"c_{name}": names[name] for name in ("exp", "log", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan")}
+    names |= {
+        f"c_{name}": names[name]
+        for name in ("exp", "log", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan")
+    }
     names |= {f"c_{name}": names[name] for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")}
     names |= {
         "cuda": cuda,

@@ -1,8 +1,9 @@
 """Prints an expression graph as a grid-stride loop for numba's CUDA compiler.
 
-`kernel(n, layout, out0, in0, ...)`: every argument but `n` is a 1-D device array. `layout` holds the sizes of the merged dimensions, then
-for each operand its offset and its strides in elements. Each thread takes elements `grid(1)`, `grid(1) + gridsize(1)`, and so on, and
-finds its place in memory from the flat index: any strides, any broadcasting, one kernel per rank.
+`kernel(n, layout, out0, in0, ...)`: every argument but `n` is a 1-D device array. `layout` holds the sizes of the
+merged dimensions, then for each operand its offset and its strides in elements. Each thread takes elements `grid(1)`,
+`grid(1) + gridsize(1)`, and so on, and finds its place in memory from the flat index: any strides, any broadcasting,
+one kernel per rank.
 
 The operations are printed by `rushlight.kernels.source`, as for the CPU; only the loop around them differs.
 """

@@ -1,0 +1,135 @@
+"""Instructions for threads: atomic words, waiting, calling a kernel by its address. Imports numba.
+
+The words that threads share are int64 elements behind one pointer.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def atomic_load(typingctx: Any, words: Any, index: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load_atomic(builder.gep(args[0], [args[1]]), "seq_cst", 8)
+
+    return types.int64(words, types.int64), codegen
+
+
+@intrinsic
+def atomic_store(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64), codegen
+
+
+@intrinsic
+def atomic_add(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
+    """Adds, and returns the former value."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", builder.gep(args[0], [args[1]]), args[2], "seq_cst")
+
+    return types.int64(words, types.int64, types.int64), codegen
+
+
+@intrinsic
+def atomic_claim(typingctx: Any, words: Any, index: Any) -> Any:
+    """Turns a 0 into a 1; whether it was this call that did."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        zero, one = ir.Constant(cgutils.intp_t, 0), ir.Constant(cgutils.intp_t, 1)
+        pair = builder.cmpxchg(builder.gep(args[0], [args[1]]), zero, one, "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(words, types.int64), codegen
+
+
+@intrinsic
+def cycles(typingctx: Any) -> Any:
+    """The processor's clock."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(cgutils.intp_t, [])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter"), [])
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def pause(typingctx: Any) -> Any:
+    """Tells the processor that this loop waits."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        machine = platform.machine()
+        if machine in ("x86_64", "AMD64"):
+            name, arguments = "llvm.x86.sse2.pause", []
+        elif machine in ("aarch64", "arm64"):
+            name, arguments = "llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)]
+        else:
+            return context.get_dummy_value()
+        kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+MOST_ARGUMENTS = 24
+
+
+@intrinsic
+def call_kernel(typingctx: Any, function: Any, lo: Any, hi: Any, words: Any, first: Any, count: Any) -> Any:
+    """Call the kernel at an address for [lo, hi); its `count` pointer arguments stand in words[first:].
+
+    A kernel is what numba makes of `def kernel(lo, hi, p0, p1, ...)`: int32 f(result*, exception**, lo, hi, p0, p1,
+    ...).
+    """
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        function, lo, hi, words, first, count = args
+        pointer = cgutils.voidptr_t
+        result = cgutils.alloca_once(builder, pointer)
+        exception = cgutils.alloca_once(builder, pointer)
+        end = builder.append_basic_block("called")
+        switch = builder.switch(count, end)
+        for n in range(1, MOST_ARGUMENTS + 1):
+            block = builder.append_basic_block(f"arguments{n}")
+            switch.add_case(ir.Constant(cgutils.intp_t, n), block)
+            with builder.goto_block(block):
+                kind = ir.FunctionType(
+                    ir.IntType(32), [pointer.as_pointer()] * 2 + [cgutils.intp_t] * 2 + [pointer] * n
+                )
+                values = []
+                for k in range(n):
+                    place = builder.gep(words, [builder.add(first, ir.Constant(cgutils.intp_t, k))])
+                    values.append(builder.inttoptr(builder.load(place), pointer))
+                builder.call(builder.inttoptr(function, kind.as_pointer()), [result, exception, lo, hi, *values])
+                builder.branch(end)
+        builder.position_at_end(end)
+        return context.get_dummy_value()
+
+    words_type = types.int64
+    return types.void(types.int64, types.int64, types.int64, words, words_type, words_type), codegen
+
+
+@intrinsic
+def give_way(typingctx: Any) -> Any:
+    """Lets other threads run on this processor, where the system has a call for it."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if hasattr(os, "sched_yield"):
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
