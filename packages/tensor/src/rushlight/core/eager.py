@@ -148,9 +148,10 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
             return wrap(result, out)
     else:
         def run(*operands: Any) -> Tensor:
-            result = quiet(function, *_arguments(casters, operands))
+            arguments = _arguments(casters, operands)
+            result = quiet(function, *arguments)
             if out.contiguous and type(result) is np.ndarray and result.dtype == out.numpy and result.flags.c_contiguous \
-                    and result.shape == out.shape:
+                    and result.shape == out.shape and not any(result is x for x in arguments):
                 return wrap(result, out)
             array = empty_array(out)
             quiet(np.copyto, array, result, "unsafe")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
 import numpy as np
 
 from rushlight.core import scalar as s
@@ -25,14 +23,12 @@ def exp(input):
     return s.exp(input)
 
 
-def _exp2(x: Any) -> Any:
-    return np.exp(x * _LN2) if x.dtype.kind == "c" else np.exp2(x)
-
-
-@elementwise(numpy=_exp2, promote="float", domain=(-10.0, 10.0))
+@elementwise(promote="float", domain=(-10.0, 10.0))
 def exp2(input):
     """Two to the power of each element: `2 ** input`."""
-    return s.exp(input * _LN2) if s.is_complex(input) else s.exp2(input)
+    if s.is_complex(input):  # part by part: infinity times a complex factor would be NaN
+        return s.exp(s.complex(s.real(input) * _LN2, s.imag(input) * _LN2))
+    return s.exp2(input)
 
 
 @elementwise(numpy=np.expm1, promote="float", domain=(-10.0, 10.0))

@@ -40,10 +40,10 @@ def frac(input):
     return input - s.trunc(input)
 
 
-@elementwise(numpy=np.rint, name="round", method=False, public=False, supports="real_number")
+@elementwise(numpy=np.rint, name="round", method=False, public=False, supports="float")
 def round_op(input):
     """The nearest integer, ties to even."""
-    return s.rint(input) if s.is_floating(input) else input
+    return s.rint(input)
 
 
 @elementwise(method=False, public=False, supports="float")
@@ -67,11 +67,11 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         >>> rushlight.round(rushlight.tensor([0.5, 1.5, -2.7]))
         tensor([ 0.,  2., -3.])
     """
+    if input.dtype.category == 1 and decimals >= 0:
+        return input.clone()
     if decimals == 0:
         return round_op(input)
     if not input.dtype.is_floating_point:
-        if input.dtype.category == 1 and decimals > 0:
-            return input.clone()
         raise RuntimeError(f"round: decimals={decimals} needs a floating-point tensor, got {input.dtype.name}")
     return round_scaled(input, 10.0**decimals) if decimals > 0 else round_coarse(input, 10.0**-decimals)
 

@@ -165,9 +165,10 @@ def _logcumsumexp(x: np.ndarray, dim: int) -> np.ndarray:
     result = np.moveaxis(x.copy(), dim, 0)
     for i in range(1, len(result)):
         before, now = result[i - 1], result[i]
-        top = np.maximum(before.real, now.real)
-        top = np.where(np.isfinite(top), top, 0)
-        result[i] = np.log(np.exp(before - top) + np.exp(now - top)) + top
+        first = before.real >= now.real
+        top, low = np.where(first, before, now), np.where(first, now, before)
+        # From the larger term, so that its imaginary part goes on past pi.
+        result[i] = np.where(low.real == -np.inf, top, top + np.log1p(np.exp(low - top)))
     return np.moveaxis(result, 0, dim)
 
 

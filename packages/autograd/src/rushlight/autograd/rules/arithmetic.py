@@ -1,6 +1,7 @@
 """Gradients of arithmetic."""
 
 from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.rounding import zeros
 from rushlight.ops import prims
 from rushlight.ops.arithmetic import floor_divide, trunc_divide
 
@@ -10,8 +11,8 @@ vjp(prims.mul, input=lambda g, other: g * conj(other), other=lambda g, input: g 
 vjp(prims.true_divide, input=lambda g, other: g / conj(other), other=lambda g, other, ans: -g * conj(ans / other))
 vjp(prims.neg, input=lambda g: -g)
 
-vjp(prims.floor_divide, input=None, other=None)
-vjp(prims.trunc_divide, input=None, other=None)
+vjp(prims.floor_divide, input=zeros, other=zeros)
+vjp(prims.trunc_divide, input=zeros, other=zeros)
 vjp(prims.remainder, input=lambda g: g, other=lambda g, input, other: -g * floor_divide(input, other))
 vjp(prims.fmod, input=lambda g: g, other=lambda g, input, other: -g * trunc_divide(input, other))
 

@@ -1,6 +1,7 @@
 """Gradients of complex parts, angle, and conversions."""
 
 from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.rounding import zeros
 from rushlight.ops import prims
 from rushlight.ops.magnitude import sgn
 from rushlight.ops.selection import where_op
@@ -9,7 +10,7 @@ from rushlight.ops.selection import where_op
 def _angle(g, input):
     """`1j * z / abs(z)**2`, in steps that keep tiny numbers from underflowing; 0 at 0."""
     if not input._meta.dtype.is_complex:
-        return None
+        return zeros(g)
     size = input.abs()
     zero = size == 0
     return where_op(zero, 0, g * (sgn(input) * 1j / where_op(zero, 1, size)))

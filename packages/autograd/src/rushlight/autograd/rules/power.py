@@ -4,6 +4,7 @@ import cmath
 import math
 
 from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.rounding import zeros
 from rushlight.ops import prims
 from rushlight.ops.exponential import exp2
 from rushlight.ops.power import pow, pow_op
@@ -17,7 +18,7 @@ def _is_tensor(x):
 def _pow_input(g, input, exponent):
     """`exponent * input ** (exponent - 1)`; 0 for exponent 0, also where `input` is 0."""
     if not _is_tensor(exponent):
-        return None if exponent == 0 else g * conj(exponent * pow(input, exponent - 1))
+        return zeros(g) if exponent == 0 else g * conj(exponent * pow(input, exponent - 1))
     return where_op(exponent == 0, 0, g * conj(exponent * pow_op(input, exponent - 1)))
 
 
