@@ -1,0 +1,145 @@
+"""Optimizers and schedules: against their formulas, and through state."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import rushlight
+from rushlight import nn, optim
+
+MAKERS = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), "Adam": lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.1), "Adagrad": lambda p: optim.Adagrad(p, lr=0.5), "Adadelta": lambda p: optim.Adadelta(p, lr=10.0),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.05, momentum=0.5, centered=True), "Rprop": lambda p: optim.Rprop(p, lr=0.1),
+    "Adamax": lambda p: optim.Adamax(p, lr=0.1), "NAdam": lambda p: optim.NAdam(p, lr=0.1), "RAdam": lambda p: optim.RAdam(p, lr=0.1),
+    "ASGD": lambda p: optim.ASGD(p, lr=0.1),
+}
+
+
+def bowl(p):
+    return ((p - rushlight.tensor([1.0, -2.0])) ** 2 * rushlight.tensor([1.0, 0.3])).sum()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_optimizer_goes_downhill_and_survives_its_state(name):
+    p = nn.Parameter(rushlight.zeros(2))
+    optimizer = MAKERS[name]([p])
+    start = bowl(p).item()
+
+    def step(parameter, opt):
+        opt.zero_grad()
+        loss = bowl(parameter)
+        loss.backward()
+        opt.step()
+        return loss.item()
+
+    for _ in range(30):
+        step(p, optimizer)
+    assert bowl(p).item() < 0.5 * start
+    twin = nn.Parameter(p.detach().clone())
+    restored = MAKERS[name]([twin])
+    restored.load_state_dict(optimizer.state_dict())
+    for _ in range(3):
+        step(p, optimizer)
+        step(twin, restored)
+    assert rushlight.equal(p, twin)
+
+
+def test_adam_follows_its_formula():
+    p = nn.Parameter(rushlight.tensor([1.0], dtype=rushlight.float64))
+    optimizer = optim.Adam([p], lr=0.1, betas=(0.8, 0.9), eps=1e-3)
+    m = v = 0.0
+    x = 1.0
+    for t in range(1, 6):
+        optimizer.zero_grad()
+        (p**3).sum().backward()
+        optimizer.step()
+        g = 3 * x * x
+        m, v = 0.8 * m + 0.2 * g, 0.9 * v + 0.1 * g * g
+        x -= 0.1 * (m / (1 - 0.8**t)) / (math.sqrt(v / (1 - 0.9**t)) + 1e-3)
+        assert p.item() == pytest.approx(x, rel=1e-12)
+
+
+def test_closure_and_groups():
+    a, b = nn.Parameter(rushlight.ones(1)), nn.Parameter(rushlight.ones(1))
+    optimizer = optim.SGD([{"params": [a], "lr": 1.0}, {"params": [b]}], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (a + b).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 2
+    assert a.item() == 0 and b.item() == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("bad, error", [([], ValueError), (3, TypeError), ([3], TypeError)])
+def test_bad_parameters_are_refused(bad, error):
+    with pytest.raises(error):
+        optim.SGD(bad, lr=0.1)
+
+
+def test_a_parameter_in_two_groups_is_refused():
+    p = nn.Parameter(rushlight.ones(1))
+    with pytest.raises(ValueError, match="more than one"):
+        optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1)
+    with pytest.raises(ValueError, match="invalid lr"):
+        optim.SGD([p], lr=-1)
+    with pytest.raises(ValueError, match="non-leaf"):
+        optim.SGD([p * 2], lr=1)
+
+
+def rates(make, epochs):
+    optimizer = optim.SGD([nn.Parameter(rushlight.ones(1))], lr=1.0, momentum=0.9)
+    scheduler = make(optimizer)
+    found = []
+    for _ in range(epochs):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+S = optim.lr_scheduler
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda o: S.StepLR(o, 2, 0.5), [1, 1, 0.5, 0.5, 0.25]),
+    (lambda o: S.MultiStepLR(o, [1, 3], 0.1), [1, 0.1, 0.1, 0.01, 0.01]),
+    (lambda o: S.ExponentialLR(o, 0.5), [1, 0.5, 0.25, 0.125, 0.0625]),
+    (lambda o: S.LambdaLR(o, lambda e: 1 / (1 + e)), [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]),
+    (lambda o: S.LinearLR(o, 0.5, 1.0, 2), [0.5, 0.75, 1, 1, 1]),
+    (lambda o: S.PolynomialLR(o, 4), [1, 0.75, 0.5, 0.25, 0]),
+    (lambda o: S.CosineAnnealingLR(o, 4), [(1 + math.cos(math.pi * e / 4)) / 2 for e in range(5)]),
+    (lambda o: S.CosineAnnealingWarmRestarts(o, 2), [1, 0.5, 1, 0.5, 1]),
+    (lambda o: S.CyclicLR(o, 0.0, 1.0, 2), [0, 0.5, 1, 0.5, 0]),
+    (lambda o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 10), S.ExponentialLR(o, 0.5)], [2]), [0.1, 0.1, 1, 0.5, 0.25]),
+])
+def test_schedules_follow_their_rule(make, expected):
+    assert rates(make, 5) == pytest.approx(expected)
+
+
+def test_one_cycle_rises_and_falls():
+    found = rates(lambda o: S.OneCycleLR(o, max_lr=2.0, total_steps=10), 10)
+    assert max(found) == pytest.approx(2.0) and found[0] == pytest.approx(2.0 / 25) and found[-1] < 1e-4
+
+
+def test_plateau_waits_for_its_patience():
+    optimizer = optim.SGD([nn.Parameter(rushlight.ones(1))], lr=1.0)
+    scheduler = S.ReduceLROnPlateau(optimizer, patience=1, factor=0.1)
+    for metric in (1.0, 1.0, 1.0):
+        scheduler.step(metric)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
+
+
+def test_clipping_scales_all_gradients_together():
+    a, b = nn.Parameter(rushlight.zeros(1)), nn.Parameter(rushlight.zeros(1))
+    a.grad, b.grad = rushlight.tensor([3.0]), rushlight.tensor([4.0])
+    assert nn.utils.clip_grad_norm_([a, b], 1.0).item() == pytest.approx(5)
+    assert a.grad.item() == pytest.approx(0.6, rel=1e-4) and b.grad.item() == pytest.approx(0.8, rel=1e-4)
+    a.grad = rushlight.tensor([float("nan")])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.clip_grad_norm_([a, b], 1.0, error_if_nonfinite=True)
