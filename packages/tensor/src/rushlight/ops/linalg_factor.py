@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import structured
+from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.errors import LinAlgError
 from rushlight.core.front import function
 from rushlight.core.meta import Meta
@@ -210,7 +210,7 @@ def _lu_root(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tupl
     """Compact LU factorization, row swaps, and info codes for `get_infos`. Raises RuntimeError without pivoting."""
     _check_pivot("lu", pivot)
     results = lu_factor_op.apply((input,), (not get_infos,))
-    return results if get_infos else results[:2]
+    return LuFactorExResult(*results) if get_infos else LuFactorResult(*results[:2])
 
 
 @function(method=False)
@@ -280,9 +280,8 @@ def _ldl_factor(a: np.ndarray, hermitian: bool, check: bool) -> tuple[np.ndarray
     if result.size:
         trf = lapack(_ldl_name("trf", a, hermitian), a.dtype)
         for at in np.ndindex(*a.shape[:-2]):
-            factor, swaps, info[at] = trf(a[at], lower=True)
+            factor, pivots[at], info[at] = trf(a[at], lower=True)
             result[at] = np.tril(factor)
-            pivots[at] = np.where(swaps >= 0, swaps + 1, swaps)
             if check and info[at] > 0:
                 raise LinAlgError(f"linalg.ldl_factor: (Batch element {at}): the factor D is exactly singular at {info[at]}")
     return result, pivots, info
@@ -306,7 +305,8 @@ def _infer_ldl_solve(input: Meta, pivots: Meta, other: Meta, *, hermitian: bool)
     check_pair("linalg.ldl_solve", input, other)
     if pivots.dtype.category != 1 or pivots.shape != input.shape[:-1]:
         raise RuntimeError(f"linalg.ldl_solve: expected pivots of an integer dtype and shape {list(input.shape[:-1])}, got {pivots}")
-    return plain(other)
+    batch = broadcast_shapes_of("linalg.ldl_solve", [plain(input, input.shape[:-2]), plain(other, other.shape[:-2])])
+    return plain(other, (*batch, *other.shape[-2:]))
 
 
 ldl_solve_op = structured(
@@ -316,16 +316,29 @@ ldl_solve_op = structured(
 
 @kernel(ldl_solve_op, "cpu")
 def _ldl_solve(factor: np.ndarray, pivots: np.ndarray, b: np.ndarray, hermitian: bool) -> np.ndarray:
-    n = factor.shape[-1]
-    if pivots.size and (np.abs(pivots).min() < 1 or np.abs(pivots).max() > n):
-        raise RuntimeError(f"linalg.ldl_solve: pivots must lie between 1 and {n} in size, got {pivots.min()} to {pivots.max()}")
+    batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
+    factor, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (factor, b))
+    pivots = np.broadcast_to(pivots, factor.shape[:-1])
     result = np.empty(b.shape, b.dtype)
     if result.size:
+        _check_ldl_pivots(pivots.reshape(-1, factor.shape[-1]))
         trs = lapack(_ldl_name("trs", factor, hermitian), factor.dtype)
         for at in np.ndindex(*b.shape[:-2]):
-            swaps = pivots[at].astype(np.int32)
-            result[at] = trs(factor[at], np.where(swaps > 0, swaps - 1, swaps), b[at], lower=True)[0]
+            result[at] = trs(factor[at], pivots[at].astype(np.int32), b[at], lower=True)[0]
     return result
+
+
+def _check_ldl_pivots(rows: np.ndarray) -> None:
+    """LAPACK trusts pivots, so they must be row numbers from 1, negative in pairs."""
+    n = rows.shape[1]
+    if rows.size and (np.abs(rows).min() < 1 or np.abs(rows).max() > n):
+        raise RuntimeError(f"linalg.ldl_solve: pivots must lie between 1 and {n} in size, got {rows.min()} to {rows.max()}")
+    for row in (rows < 0).tolist():
+        k = 0
+        while k < n:
+            if row[k] and (k + 1 == n or not row[k + 1]):
+                raise RuntimeError("linalg.ldl_solve: negative pivots must come in pairs, as ldl_factor makes them")
+            k += 1 + row[k]
 
 
 @function(namespace="linalg", method=False)

@@ -32,13 +32,18 @@ export("matmul", matmul, "linalg")
 # Powers and exponentials
 
 
+def _identity(A: Tensor) -> Tensor:
+    """Identity matrices of the shape of A, as a function of A whose gradient is zeros."""
+    return A.clone().copy_(eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device))
+
+
 def _power(name: str, A: Tensor, n: int) -> Tensor:
     if not isinstance(n, int):
         raise TypeError(f"{name}: n must be an int, got {type(n).__name__}")
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"{name}: A must be batches of square matrices, got shape {shape_text(A.shape)}; it must have at least 2 dimensions")
     if n == 0:
-        return A.new_zeros(A.shape) + eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return _identity(A)
     if n < 0:
         A, n = inv_op.apply((A,)), -n
     result = None
@@ -264,7 +269,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor
 
 def _householder(name: str, A: Tensor, tau: Tensor) -> Tensor:
     reflections = _reflections(name, A, tau)
-    result = A.new_zeros(A.shape) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device)
+    result = _identity(A)
     for v, t in reversed(reflections):
         result = result - t * (v @ (adjoint(v) @ result))
     return result

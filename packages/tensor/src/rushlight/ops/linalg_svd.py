@@ -294,7 +294,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     else:
         full = bool((rank == n).all())
     if m <= n or not full:
-        residuals = residuals.new_empty((0,))
+        residuals = residuals.reshape(-1).narrow(0, 0, 0)
     if vector:
         solution = solution.squeeze(-1)
         residuals = residuals.squeeze(-1) if residuals.ndim == A.ndim - 1 and residuals.numel() else residuals
