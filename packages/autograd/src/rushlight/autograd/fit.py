@@ -7,13 +7,16 @@ from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
+from rushlight.ops.create import filled
 
 
-def fit(name: str, index: int, grad: Tensor, want: Meta) -> Tensor:
+def fit(name: str, index: int, grad: Tensor | None, want: Meta) -> Tensor:
     """A gradient in the form of its operand: summed over what broadcasting repeated, in the operand's dtype and device.
 
-    Raises RuntimeError when the shapes do not allow it, TypeError when `grad` is not a tensor.
+    None stands for zeros. Raises RuntimeError when the shapes do not allow it, TypeError when `grad` is not a tensor.
     """
+    if grad is None:
+        return filled(want.shape, 0, want.dtype, want.device)
     if not isinstance(grad, Tensor) and not hasattr(grad, "_meta"):
         raise TypeError(f"{name}: expected a Tensor or None as gradient {index}, got {type(grad).__name__}")
     m = grad._meta

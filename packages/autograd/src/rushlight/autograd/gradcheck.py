@@ -294,7 +294,7 @@ def _check_undefined(func: Callable, inputs: tuple, sources: list) -> None:
     random = np.random.default_rng(1)
     weights = [_random_like(y, random) for y in outputs]
     for i in range(len(outputs)):
-        zero = [w * 0 if k == i else w for k, w in enumerate(weights)]
+        zero: list = [w * 0 if k == i else w for k, w in enumerate(weights)]
         full = grad(outputs, sources, zero, allow_unused=True, retain_graph=True)
         rest = [k for k in range(len(outputs)) if k != i]
         part = grad(

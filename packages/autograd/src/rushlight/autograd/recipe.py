@@ -164,10 +164,11 @@ class Recipe:
             found = [function(*pick(values)) for function, pick, _, _ in self.calls]
         for at, (_, _, want, want_too) in enumerate(self.calls):
             grad = found[at]
-            if grad is not None:
-                m = getattr(grad, "_meta", None)
-                if m is not want and m is not want_too:
-                    found[at] = fit(node.name(), self.wanted[at], grad, want)
+            if grad is None and self.joint:
+                continue
+            m = getattr(grad, "_meta", None)
+            if m is not want and m is not want_too:
+                found[at] = fit(node.name(), self.wanted[at], grad, want)
         return found
 
     def with_history(self, node: OpNode, saved: tuple, results: tuple | None) -> tuple:
@@ -217,9 +218,8 @@ def _picker(spots: list) -> Callable[[tuple], tuple]:
         return lambda values: tuple(
             [tuple([values[i] for i in spot]) if isinstance(spot, list) else values[spot] for spot in spots]
         )
-    if len(spots) == 1:
-        spot = spots[0]
-        return lambda values: (values[spot],)
+    if len(spots) < 2:
+        return lambda values: tuple([values[spot] for spot in spots])
     return itemgetter(*spots)
 
 

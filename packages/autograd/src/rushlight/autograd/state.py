@@ -74,7 +74,7 @@ def edge_of(x: Tensor) -> Edge:
 def accumulator_of(x: Tensor, state: AutogradState) -> Edge:
     """The edge to the node that adds to the `grad` of a leaf. The graph keeps that node alive, the leaf does not."""
     weak = state.accumulator
-    node = weak and weak()
+    node = None if weak is None else weak()
     if node is None:
         node = AccumulateGrad(x)
         state.accumulator = ref(node)

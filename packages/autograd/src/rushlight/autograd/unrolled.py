@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from rushlight.autograd.fit import fit
 from rushlight.autograd.modes import mode
@@ -129,17 +130,16 @@ def unrolled_backward(saves: Saves, tensors: int, calls: tuple[tuple[str, ...], 
     for i, call in enumerate(calls):
         lines += [
             f"        r{i} = f{i}({', '.join(call)})",
-            f"        if r{i} is not None:",
-            f"            m = getattr(r{i}, '_meta', None)",
-            f"            if m is not w{i} and m is not t{i}:",
-            f"                r{i} = fit(node.name(), recipe.wanted[{i}], r{i}, w{i})",
+            f"        m = getattr(r{i}, '_meta', None)",
+            f"        if m is not w{i} and m is not t{i}:",
+            f"            r{i} = fit(node.name(), recipe.wanted[{i}], r{i}, w{i})",
         ]
     lines += [f"        return [{', '.join([f'r{i}' for i in reversed(range(len(calls)))])}]", "    return backward"]
     return _compiled(lines)
 
 
 def _compiled(lines: list[str]) -> Callable:
-    namespace = dict(_GLOBALS)
+    namespace: dict[str, Any] = dict(_GLOBALS)
     exec(compile("\n".join(lines), "<rushlight.autograd.unrolled>", "exec"), namespace)
     return namespace["make"]
 

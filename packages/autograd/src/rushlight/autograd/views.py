@@ -138,6 +138,7 @@ class CopySlices(Node):
     """The node of a base that was written to through a view."""
 
     __slots__ = ("inner", "index", "steps", "has_base", "has_target", "memory")
+    inner: Any
 
     def __init__(
         self, base: Tensor, steps: Steps, inner: Node, index: int, others: tuple[Edge, ...], has_target: bool

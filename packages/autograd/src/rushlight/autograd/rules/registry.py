@@ -18,7 +18,7 @@ keeps:
 | `operands` | all operands, as a tuple |
 | `needs` | one bool per operand: is its gradient wanted? |
 
-A formula returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again.
+A formula of one operand returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again.
 For an elementwise op the tape sums what broadcasting repeated and converts back to the operand's dtype; every formula
 may leave those two steps to it.
 
@@ -51,9 +51,9 @@ class Formula:
 
 @dataclass(frozen=True)
 class Row:
-    """The formulas of an op: one per operand (None: always zeros), or a joint one."""
+    """The formulas of an op: one per operand, or a joint one."""
 
-    formulas: dict[str, Formula | None]
+    formulas: dict[str, Formula]
     joint: Formula | None = None
 
 
@@ -73,7 +73,7 @@ def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) ->
         )
     if op.variadic and all is None:
         raise ValueError(f"vjp: {op.name} takes any number of operands; give one formula as all=")
-    ROWS[op] = Row({name: f and _formula(op, f) for name, f in formulas.items()}, all and _formula(op, all))
+    ROWS[op] = Row({name: _formula(op, f or _zeros) for name, f in formulas.items()}, all and _formula(op, all))
 
 
 def nondifferentiable(*ops: Any) -> None:
@@ -107,6 +107,10 @@ def conj(x: Any) -> Any:
     if isinstance(x, Tensor) or hasattr(x, "_meta"):
         return x.conj() if x._meta.dtype.is_complex else x
     return x.conjugate() if type(x) is complex else x
+
+
+def _zeros() -> None:
+    """The formula of an operand that the result does not vary with."""
 
 
 def _formula(op: Op, function: Callable) -> Formula:
