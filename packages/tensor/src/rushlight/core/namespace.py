@@ -11,6 +11,7 @@ from rushlight.core import devices, dtypes, layout, siblings
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
+from rushlight.core.printing import set_printoptions
 from rushlight.core.tensor import Tensor
 from rushlight.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
@@ -22,7 +23,7 @@ _FIXED: dict[str, Any] = {
     "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045, "newaxis": None,
     "Generator": Generator, "default_generator": default_generator, "manual_seed": manual_seed, "seed": seed,
     "initial_seed": initial_seed, "get_rng_state": get_rng_state, "set_rng_state": set_rng_state,
-    "memory_format": layout.memory_format, "layout": layout.layout, "strided": layout.strided,
+    "set_printoptions": set_printoptions, "memory_format": layout.memory_format, "layout": layout.layout, "strided": layout.strided,
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL}, **dtypes.ALIASES,
 }

@@ -39,3 +39,19 @@ class Storage:
 def address(array: np.ndarray) -> int:
     """The address of an array's first element."""
     return array.__array_interface__["data"][0]
+
+
+class _Window:
+    """An array interface over memory that `owner` keeps alive. Not being an array, it ends the search for the memory's beginning."""
+
+    __slots__ = ("owner", "__array_interface__")
+
+    def __init__(self, owner: object, interface: dict) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def window(owner: object, place: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, readonly: bool = False) -> np.ndarray:
+    """An array over memory at an address, with strides in bytes; the caller has made sure that it stays inside."""
+    interface = {"data": (place, readonly), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}", "version": 3}
+    return np.asarray(_Window(owner, interface)).view(dtype)

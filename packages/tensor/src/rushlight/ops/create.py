@@ -16,7 +16,7 @@ from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
 from rushlight.core.meta import Meta, meta, of_array, strides_in_order
 from rushlight.core.op import ErrorSample, Sample, kernel
-from rushlight.core.storage import Storage
+from rushlight.core.storage import Storage, address, window
 from rushlight.core.tensor import Tensor, wrap
 
 Device = device | str | int | None
@@ -347,6 +347,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise ValueError("from_numpy: some of the strides are negative, which tensors cannot have; pass array.copy()")
     if array.size and any(stride % array.itemsize for stride in array.strides):
         raise ValueError("from_numpy: the strides are not multiples of the element size; pass array.copy()")
+    if array.base is not None:  # the tensor's memory begins where the array does, not where the array it is part of does
+        array = window(array, address(array), array.shape, array.strides, array.dtype, not array.flags.writeable)
     return wrap(array, of_array(array), Storage(array, exposed=True))
 
 

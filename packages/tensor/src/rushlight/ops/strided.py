@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
-from rushlight.core.storage import Storage
+from rushlight.core.storage import Storage, window
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import copy_op
 from rushlight.ops.create import sizes
@@ -164,15 +163,6 @@ def _unfold_backward(grad: np.ndarray, shape: tuple[int, ...], dim: int, size: i
 # as_strided
 
 
-class _Window:
-    """An array interface over part of a memory, which it keeps alive."""
-
-    def __init__(self, base: np.ndarray, place: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> None:
-        self.base = base
-        self.__array_interface__ = {"data": (place, False), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}",
-                                    "version": 3}
-
-
 def _infer_as_strided(input: Meta, *, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int, own_offset: int) -> Meta:
     if len(size) != len(stride):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {len(stride)} and {len(size)}")
@@ -193,8 +183,7 @@ def _as_strided_view(array: np.ndarray, size: tuple[int, ...], stride: tuple[int
                            f"{first + extent} bytes, which is out of bounds for storage of size {memory.nbytes}")
     if not extent:
         return np.empty(size, array.dtype)
-    window = _Window(memory.base, memory.address + first, size, tuple([step * width for step in stride]), array.dtype)
-    return np.asarray(window).view(array.dtype)
+    return window(memory.base, memory.address + first, size, tuple([step * width for step in stride]), array.dtype)
 
 
 as_strided_op = view(
