@@ -17,7 +17,7 @@ def optimized_module(module: Any, base: type, compiled: Callable[[Callable], Cal
     return cls(original, compiled(original))
 
 
-def _make_class(base: type) -> type:
+def _make_class(base: Any) -> type:
     own = ("_orig_mod", "_compiled_call", "forward")
 
     class OptimizedModule(base):  # type: ignore[misc, valid-type]

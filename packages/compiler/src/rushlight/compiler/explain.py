@@ -42,7 +42,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(fn: Callable, *extra: Any) -> Callable[..., Explanation]:
+def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanation]:
     """Capture a call without running it, and tell what came of it: `explain(fn)(*args)`.
 
     Example:

@@ -24,6 +24,8 @@ class device:
     """
 
     __slots__ = ("type", "index")
+    type: str
+    index: int | None
     _interned: dict[tuple[str, int | None], device] = {}
 
     def __new__(cls, type: str | int | device = "cpu", index: int | None = None) -> device:
@@ -40,7 +42,7 @@ class device:
             index = int(tail)
         if type not in KNOWN_TYPES:
             raise RuntimeError(f"device: unknown device type {type!r}; expected one of {', '.join(KNOWN_TYPES)}")
-        key = (type, index)
+        key: tuple[str, int | None] = (type, index)
         found = cls._interned.get(key)
         if found is None:
             found = object.__new__(cls)

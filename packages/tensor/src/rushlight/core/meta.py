@@ -91,6 +91,13 @@ class Meta:
     strides: tuple[int, ...]
     device: device
     requires_grad: bool
+    weak: bool
+    ndim: int
+    numel: int
+    contiguous: bool
+    numpy: np.dtype
+    size: Size
+    _twin: Meta | None
 
     def with_grad(self, requires_grad: bool) -> Meta:
         """The same metadata with another requires_grad."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def is_call(node: Node) -> bool:
     return isinstance(node, Apply) and (node.function in _CALLS or isinstance(node.function, s.Opaque))
 
 
-def literal_source(value: object, dtype: np.dtype) -> str:
+def literal_source(value: Any, dtype: np.dtype) -> str:
     """Python source of a constant of exactly that dtype."""
     short = SHORT[dtype.name]
     if dtype.kind == "b":

@@ -68,7 +68,7 @@ def empty_like(input: Tensor, *, dtype: dtype | None = None, layout: Any = None,
     return finish(_empty_like("empty_like", input, dtype, device, memory_format), requires_grad)
 
 
-def _place(name: str, input: Tensor, wanted: Any, device: Device) -> tuple:
+def _place(name: str, input: Tensor, wanted: Any, device: Device) -> tuple[tuple[int, ...], dtype, Any]:
     """Shape, dtype and device for a tensor like another one."""
     m = input._meta
     return m.shape, as_dtype(name, wanted, m.dtype), m.device if device is None else as_device(device)

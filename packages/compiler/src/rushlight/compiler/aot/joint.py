@@ -131,7 +131,8 @@ def _differentiate(node: Node, grads: list, copies: dict[Value, Value], gradient
         x = node.inputs[i] if kind == "operand" else node.outputs[i]
         return tracer(copies[x]) if isinstance(x, Value) else x
 
-    found = recipe.gradients(_Named(node.op), grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
+    named: Any = _Named(node.op)
+    found = recipe.gradients(named, grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
     for i, grad in zip(recipe.wanted, found):
         if grad is not None:
             value = node.inputs[i]

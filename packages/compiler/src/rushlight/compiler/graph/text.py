@@ -131,5 +131,5 @@ def _value(node: ast.expr, values: dict[str, Value]) -> Any:
         case ast.Name(id=name):
             return dtypes.named(name)
         case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
-            return device(where)
+            return device(str(where))
     raise ValueError(f"cannot read {ast.unparse(node)!r}")

@@ -164,7 +164,7 @@ _EXACT = {
 }  # fmt: skip
 
 
-def large_kernel(ufunc: np.ufunc, kernel: ElementwiseKernel) -> Callable[..., Any]:
+def large_kernel(ufunc: Callable, kernel: ElementwiseKernel) -> Callable[..., Any]:
     """The better of a ufunc in pieces and a native loop for large arrays: `run(out, *ins)`.
 
     Measured at 1e5..1e6 elements, 2 threads: pieces of a ufunc cost 50 us to hand over, a native loop 2 us. So the

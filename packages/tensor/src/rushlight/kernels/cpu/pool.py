@@ -212,7 +212,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def run_ufunc_chunked(ufunc: np.ufunc, out: np.ndarray, *ins: Any, grain: int = 1 << 18) -> np.ndarray:
+def run_ufunc_chunked(ufunc: Callable[..., Any], out: np.ndarray, *ins: Any, grain: int = 1 << 18) -> np.ndarray:
     """`ufunc(*ins, out=out)` in pieces on the pool: numpy's loops release the GIL, so they scale without any
     compilation.
 
