@@ -307,7 +307,7 @@ def test_compiled_module_is_the_module(check):
     assert c._orig_mod is model
     assert [id(p) for p in c.parameters()] == [id(p) for p in model.parameters()]
     assert list(c.state_dict()) == ["_orig_mod." + name for name in model.state_dict()]
-    assert c[0] is model[0]
+    assert getattr(c, "0") is model[0]
     c.extra = 5
     assert model.extra == 5 and c.extra == 5
     c.eval()
