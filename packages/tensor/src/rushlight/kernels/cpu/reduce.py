@@ -8,7 +8,7 @@
 - `pre(*elements)` is what is folded (default: the element itself). With further operands that are broadcast along the
   folded axes, a second pass over rows is one kernel: `pre=lambda x, m: exp(x - m)`;
 - `combine(a, b)` folds two of them: associative, any order. Sums and products run in lanes;
-- `init` is the value that changes nothing (a number, or a function of the dtype: `lambda dtype: np.iinfo(dtype).min`);
+- `init` is the value that changes nothing: a number, a function of the dtype, or None for `maximum` and `minimum`;
 - `finish(accumulator, n)` makes the result; `n` is the number of folded elements, an int64 (`cast` it).
 
 Accuracy: blocks of 512 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64.
@@ -164,16 +164,25 @@ def reduce_kernel(
         combine_wide=expand(trace(combine, [wide, wide])),
         widen=build_program(lambda x: x, [narrow], [wide]),
         finish=build_program(finish or (lambda x, n: x), [wide, np.int64], [out_dtype]),
-        init=_initial(init, narrow),
-        init_wide=_initial(init, wide),
+        init=_initial(init, narrow, combine),
+        init_wide=_initial(init, wide, combine),
     )
     return ReduceKernel(fold, ins, np.dtype(out_dtype))
+
+
+def _range(dtype: np.dtype) -> tuple[Any, Any]:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    return (False, True) if dtype.kind == "b" else (-np.inf, np.inf)
 
 
 def _adds(program: Program) -> bool:
     return any(isinstance(node, Apply) and node.function in (s.add, s.multiply) for node in program.nodes())
 
 
-def _initial(init: Any, dtype: np.dtype) -> Const:
+def _initial(init: Any, dtype: np.dtype, combine: Callable[..., Any]) -> Const:
+    if init is None:
+        lowest, highest = _range(dtype)
+        init = {s.maximum: lowest, s.minimum: highest}[combine]
     value = init(dtype) if callable(init) else init
     return Const(dtype, np.array(value).astype(dtype)[()])
