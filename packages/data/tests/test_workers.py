@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+from rushlight.kernels.cpu import pool
 from rushlight.utils.data import DataLoader, default_collate, get_worker_info, start
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -121,8 +122,15 @@ def test_failing_worker_init_fn():
         list(DataLoader(range(3), num_workers=1, worker_init_fn=fail))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("kind", "message"), [("leave", "exit code 3"), ("killed", "signal 9 .SIGKILL")])
+@pytest.mark.parametrize(
+    ("method", "kind", "message"),
+    [
+        ("fork", "leave", "exit code 3"),
+        ("fork", "killed", "signal 9 .SIGKILL"),
+        ("forkserver", "leave", "exit code 3"),
+        ("spawn", "killed", "signal 9 .SIGKILL"),
+    ],
+)
 def test_dead_worker_is_named(method, kind, message):
     gc.collect()  # errors of other tests may still hold their loader
     seen = []
@@ -175,7 +183,7 @@ def test_no_descriptors_are_left():
         return len(os.listdir("/proc/self/fd"))
 
     def run():
-        for method in METHODS:
+        for method in ("fork", "forkserver"):
             list(DataLoader(Trouble("__len__"), num_workers=2, multiprocessing_context=method, collate_fn=first_sample))
 
     run()  # starts the fork server, which stays
@@ -234,6 +242,17 @@ def test_fork_is_chosen_while_threads_only_wait():
     finally:
         event.set()
         idle.join()
+
+
+def test_rushlights_own_threads_do_not_prevent_a_fork():
+    before = pool.get_num_threads()
+    pool.set_num_threads(3)
+    try:
+        pool.parallel_for(lambda low, high: time.sleep(0.01), 8, 1)
+        assert any(thread.name.startswith(start.POOL_THREADS) for thread in threading.enumerate())
+        assert start.why_not_fork() is None
+    finally:
+        pool.set_num_threads(before)
 
 
 def test_fork_is_not_chosen_while_a_thread_works():

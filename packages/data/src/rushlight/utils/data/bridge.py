@@ -19,8 +19,6 @@ from rushlight.kernels.cpu import allocator, pool
 
 SEED_RANGE = 2**63 - 1
 
-PIECE_BYTES = 1 << 19  # copying less than this is not worth handing to another thread
-
 # Where collated batches are written. A worker process puts its shared-memory arena here, so that a batch is born where
 # the main process can see it and is never copied.
 _allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray] = allocator.empty
@@ -35,13 +33,6 @@ def set_allocator(allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array in the memory that batches of this process live in."""
     return _allocate(shape, dtype)
-
-
-def fill_rows(out: np.ndarray, fill: Callable[[int, int], None]) -> np.ndarray:
-    """Have `fill(lo, hi)` write the rows of `out`, in several threads where that pays."""
-    grain = max(1, PIECE_BYTES * len(out) // (out.nbytes + 1))
-    pool.parallel_for(fill, len(out), grain)
-    return out
 
 
 def plain_array(tensor: Tensor) -> np.ndarray | None:

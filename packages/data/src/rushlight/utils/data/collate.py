@@ -24,12 +24,10 @@ def stack_arrays(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The arrays, all of one shape and dtype, along a new first dimension: written once, straight into batch memory."""
     first = arrays[0]
     out = bridge.empty((len(arrays), *first.shape), first.dtype)
-
-    def fill(lo: int, hi: int) -> None:
-        for i in range(lo, hi):
-            out[i] = arrays[i]
-
-    return bridge.fill_rows(out, fill)
+    # In one thread: with two, copying was not faster (1.5 MB batches, bound by memory), and slower on a busy machine.
+    for i, array in enumerate(arrays):
+        out[i] = array
+    return out
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None) -> Tensor:

@@ -101,18 +101,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             array = bridge.plain_array(tensor)
             if array is None or low < -len(array) or high >= len(array):
                 return None
-            batch.append(bridge.from_array(_take_rows(array, indices)))
+            out = bridge.empty((len(indices), *array.shape[1:]), array.dtype)
+            # The bounds are checked above; in "raise" mode numpy would gather into a buffer first.
+            np.take(array, indices, axis=0, out=out, mode="wrap")
+            batch.append(bridge.from_array(out))
         return batch
-
-
-def _take_rows(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    out = bridge.empty((len(indices), *array.shape[1:]), array.dtype)
-
-    def fill(lo: int, hi: int) -> None:
-        # The bounds were checked; in "raise" mode numpy would gather into a buffer first.
-        np.take(array, indices[lo:hi], axis=0, out=out[lo:hi], mode="wrap")
-
-    return bridge.fill_rows(out, fill)
 
 
 class StackDataset(Dataset):
