@@ -29,4 +29,6 @@ def __dir__() -> list[str]:
     return sorted(name.removeprefix(_PREFIX) for name in EXPORTS if name.startswith(_PREFIX))
 
 
-__all__ = ["Tensor", "rushlight"]
+from rushlight.nn.multihead import multi_head_attention_forward  # noqa: E402  written with the functions gathered above
+
+__all__ = ["Tensor", "multi_head_attention_forward", "rushlight"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rushlight.nn.modules import activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, shape, sparse
+from rushlight.nn.modules import activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, rnn, rnn_cells, shape, sparse, transformer
 from rushlight.nn.modules.module import Module
 
-FAMILIES = (activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, shape, sparse)
+FAMILIES = (activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, rnn, rnn_cells, shape, sparse, transformer)
 
 LAYERS = {"Module": Module}
 for _family in FAMILIES:
