@@ -21,10 +21,13 @@ from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
 from rushlight.compiler.lower.fuse import Group, groups_of
 from rushlight.compiler.lower.scalars import compose
 from rushlight.core import eager
+from rushlight.core import scalar as s
 from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
+from rushlight.kernels.cpu.reduce import reduce_kernel
+from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.layout import plan_layout
 
 
@@ -46,8 +49,8 @@ class Program:
 
     def _results(self, group: Group, groups: list[Group]) -> list[Value]:
         """The values of a group that other groups read or the program returns; all of a single node's."""
-        if len(group.nodes) == 1:
-            return group.nodes[0].outputs
+        if len(group.nodes) == 1 or group.reduces:
+            return group.nodes[-1].outputs
         read = {*self.graph.outputs, *(v for other in groups if group in other.after for v in other.operands())}
         return [node.outputs[0] for node in group.nodes if node.outputs[0] in read]
 
@@ -62,7 +65,10 @@ class Program:
         for number, (group, results) in enumerate(steps):
             words = ", ".join([node.op.name for node in group.nodes])
             operands = listed(group.operands())
-            if len(group.nodes) > 1:
+            if group.reduces:
+                namespace[f"fold_{number}"] = self._fold(group)
+                lines.append(f"    {listed(results)} = fold_{number}({operands})  # {words}")
+            elif len(group.nodes) > 1:
                 lines += self._fused(number, group, results, operands.split(", "), listed(results).split(", "), namespace, words)
             else:
                 namespace[f"call_{number}"] = call_of(group.nodes[0])
@@ -72,6 +78,26 @@ class Program:
                 lines.append(f"    del {listed(free_after[number])}")
         lines.append(f"    return [{listed(self.graph.outputs)}]")
         return "\n".join(lines) + "\n"
+
+    def _fold(self, group: Group) -> Callable[..., Tensor]:
+        """A reduction together with the calls that make what it folds."""
+        *nodes, node = group.nodes
+        operands = group.operands()
+        init, combine, finish = node.op.reduce
+        out, axes = node.outputs[0].meta, node.params[0]
+        accumulator = compute_dtype(out.numpy)
+        inner = compose(nodes, operands, [node.inputs[0]])
+        kernel = reduce_kernel(combine, init, [v.meta.numpy for v in operands], out.numpy, acc_dtype=accumulator, finish=finish,
+                               pre=lambda *elements: s.cast(inner(*elements)[0], accumulator))
+        self.kernels.append(kernel)
+        kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
+
+        def run(*tensors: Tensor) -> Tensor:
+            result = eager.empty_array(out)
+            kernel(result.reshape(kept), *[t._array for t in tensors], axes=axes)
+            return wrap(result, out)
+
+        return run
 
     def _fused(self, number: int, group: Group, results: list[Value], reads: list[str], writes: list[str], namespace: dict[str, Any],
                words: str) -> list[str]:

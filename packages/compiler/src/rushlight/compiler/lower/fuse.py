@@ -1,7 +1,8 @@
 """Fusion: which nodes of a graph run in one loop.
 
 Elementwise calls with the same result shape are joined into groups, so that values between them stay in registers. A group may not depend on
-itself through a node outside. Groups run in topological order.
+itself through a node outside. A reduction takes in the elementwise calls that make what it folds, when nobody else reads that. Groups run in
+topological order.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from rushlight.compiler.graph.ir import Graph, Node, Value
 
 MAX_NODES = 64  # longer loops gain nothing and take long to compile
 MAX_OPERANDS = 24
+MAX_REPEATED = 8  # calls that a reduction computes once more rather than read their result from memory
 
 
 @dataclass(eq=False)
@@ -20,6 +22,11 @@ class Group:
 
     nodes: list[Node]
     after: set[Group] = field(default_factory=set)
+
+    @property
+    def reduces(self) -> bool:
+        """Does the group end in a reduction that folds what the others compute?"""
+        return len(self.nodes) > 1 and self.nodes[-1].op.kind == "reduction"
 
     @property
     def fusable(self) -> bool:
@@ -51,7 +58,59 @@ def groups_of(graph: Graph) -> list[Group]:
             joined.nodes.append(node)
         home[node] = joined
         joined.after |= producers - {joined}
-    return _ordered(groups)
+    return _ordered(_absorb(graph, groups, home))
+
+
+def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[Group]:
+    """Let reductions take in what makes their operand."""
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for x in node.inputs:
+            if isinstance(x, Value):
+                readers.setdefault(x, []).append(node)
+    for group in list(groups):
+        node = group.nodes[0]
+        if not _can_fold(node):
+            continue
+        value = node.inputs[0]
+        source = home.get(value.node)
+        if source is None or not source.fusable or source.reduces or value in graph.outputs or len(readers[value]) > 1:
+            continue
+        chain = _ancestors(value.node, source)
+        rest = [n for n in source.nodes if n not in chain or any(v in graph.outputs or set(readers.get(v, ())) - {*chain, node} for v in n.outputs)]
+        if rest and len(chain) > MAX_REPEATED:
+            continue
+        group.nodes = [*chain, node]
+        group.after = (group.after - {source}) | {home[x.node] for x in group.operands() if x.node is not None}
+        if rest:
+            source.nodes = [n for n in source.nodes if n in _closure(rest, source)]
+        else:
+            groups.remove(source)
+    return groups
+
+
+def _can_fold(node: Node) -> bool:
+    """Is the node a reduction that has a loop of its own, on the CPU?"""
+    if node.op.kind != "reduction" or node.op.reduce is None or len(node.outputs) != 1:
+        return False
+    out = node.outputs[0].meta
+    return out.device.type == "cpu" and not out.dtype.is_complex and out.dtype.category > 0 and out.numel > 0 and node.inputs[0].meta.numel > 0
+
+
+def _ancestors(node: Node, group: Group) -> list[Node]:
+    """The nodes of a group that a node needs, itself included, in order."""
+    needed = _closure([node], group)
+    return [n for n in group.nodes if n in needed]
+
+
+def _closure(nodes: list[Node], group: Group) -> set[Node]:
+    own, needed, stack = set(group.nodes), set(nodes), list(nodes)
+    while stack:
+        for x in stack.pop().inputs:
+            if isinstance(x, Value) and x.node in own and x.node not in needed:
+                needed.add(x.node)
+                stack.append(x.node)
+    return needed
 
 
 def _join(node: Node, producers: set[Group], home: dict[Node, Group]) -> Group | None:
