@@ -14,10 +14,7 @@ class Storage:
     __slots__ = ("base", "version", "exposed", "__weakref__")
 
     def __init__(self, array: np.ndarray, exposed: bool = False) -> None:
-        base = array
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        self.base = base
+        self.base = _memory(array)
         self.version = 0
         self.exposed = exposed
 
@@ -32,6 +29,29 @@ class Storage:
         low, high = np.lib.array_utils.byte_bounds(self.base)
         return high - low
 
+    @property
+    def bytes(self) -> np.ndarray:
+        """The memory as an array of bytes."""
+        interface = {"data": (self.address, not self.base.flags.writeable), "shape": (self.nbytes,), "typestr": "|u1", "version": 3}
+        return np.asarray(_Window(self.base, None, interface))
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __bool__(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        """The size of the memory in bytes."""
+        return self.nbytes
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self.address
+
+    def __reduce__(self) -> tuple:
+        return (Storage, (np.array(self.bytes),))
+
     def __repr__(self) -> str:
         return f"<Storage of {self.nbytes} bytes, version {self.version}>"
 
@@ -42,16 +62,31 @@ def address(array: np.ndarray) -> int:
 
 
 class _Window:
-    """An array interface over memory that `owner` keeps alive. Not being an array, it ends the search for the memory's beginning."""
+    """An array interface over memory that `owner` keeps alive. `base` is the array that it is part of, None for a beginning of its own."""
 
-    __slots__ = ("owner", "__array_interface__")
+    __slots__ = ("owner", "base", "__array_interface__")
 
-    def __init__(self, owner: object, interface: dict) -> None:
-        self.owner = owner
+    def __init__(self, owner: object, base: np.ndarray | None, interface: dict) -> None:
+        self.owner, self.base = owner, base
         self.__array_interface__ = interface
 
 
-def window(owner: object, place: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, readonly: bool = False) -> np.ndarray:
-    """An array over memory at an address, with strides in bytes; the caller has made sure that it stays inside."""
+def _memory(array: np.ndarray) -> np.ndarray:
+    """The array over all of the memory that an array is part of."""
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # windows, here and in numpy.lib.stride_tricks
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
+
+
+def window(owner: np.ndarray, place: int, shape: tuple[int, ...], strides: tuple[int, ...], *, part: bool) -> np.ndarray:
+    """An array over the memory of `owner` at an address, with strides in bytes; the caller has made sure that it stays inside.
+
+    Is it a `part` of the owner's memory, or does its memory begin with it?
+    """
+    dtype, readonly = owner.dtype, not owner.flags.writeable
     interface = {"data": (place, readonly), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}", "version": 3}
-    return np.asarray(_Window(owner, interface)).view(dtype)
+    return np.asarray(_Window(owner, owner if part else None, interface)).view(dtype)

@@ -348,7 +348,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if array.size and any(stride % array.itemsize for stride in array.strides):
         raise ValueError("from_numpy: the strides are not multiples of the element size; pass array.copy()")
     if array.base is not None:  # the tensor's memory begins where the array does, not where the array it is part of does
-        array = window(array, address(array), array.shape, array.strides, array.dtype, not array.flags.writeable)
+        array = window(array, address(array), array.shape, array.strides, part=False)
     return wrap(array, of_array(array), Storage(array, exposed=True))
 
 

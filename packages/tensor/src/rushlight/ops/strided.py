@@ -183,7 +183,7 @@ def _as_strided_view(array: np.ndarray, size: tuple[int, ...], stride: tuple[int
                            f"{first + extent} bytes, which is out of bounds for storage of size {memory.nbytes}")
     if not extent:
         return np.empty(size, array.dtype)
-    return window(memory.base, memory.address + first, size, tuple([step * width for step in stride]), array.dtype)
+    return window(array, memory.address + first, size, tuple([step * width for step in stride]), part=True)
 
 
 as_strided_op = view(
