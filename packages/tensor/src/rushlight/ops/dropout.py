@@ -52,9 +52,9 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _dropped("dropout_", input, p, train, True, input._meta.shape)
 
 
-def _channels(name: str, input: Tensor, batched: bool = True) -> tuple[int, ...]:
+def _channels(name: str, input: Tensor, training: bool, batched: bool = True) -> tuple[int, ...]:
     """The shape of one number per channel."""
-    if input.ndim < 2 and batched:
+    if input.ndim < 2 and batched and training:
         raise RuntimeError(f"{name}: expected at least 2 dimensions, got input of shape {shape_text(input.shape)}")
     lead = 2 if batched else 1
     return input._meta.shape[:lead] + (1,) * (input.ndim - lead)
@@ -66,31 +66,31 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check("dropout1d", p)
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: expected 2D or 3D input, got {input.ndim}D of shape {shape_text(input.shape)}")
-    return _dropped("dropout1d", input, p, training, inplace, _channels("dropout1d", input, input.ndim == 3))
+    return _dropped("dropout1d", input, p, training, inplace, _channels("dropout1d", input, training, input.ndim == 3))
 
 
 @function(namespace="nn.functional", method=False, out=False)
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of `(N, C, H, W)` set to 0 with probability `p`. Raises ValueError unless 0 <= p <= 1."""
-    return _dropped("dropout2d", input, p, training, inplace, _channels("dropout2d", input))
+    return _dropped("dropout2d", input, p, training, inplace, _channels("dropout2d", input, training))
 
 
 @function(namespace="nn.functional", method=False, out=False)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` set to 0 with probability `p`. Raises ValueError unless 0 <= p <= 1."""
-    return _dropped("dropout3d", input, p, training, inplace, _channels("dropout3d", input, input.ndim != 4))
+    return _dropped("dropout3d", input, p, training, inplace, _channels("dropout3d", input, training, input.ndim != 4))
 
 
 @function(method=False, out=False)
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Whole channels of `(N, C, *)` set to 0 with probability `p`. Raises ValueError unless 0 <= p <= 1."""
-    return _dropped("feature_dropout", input, p, train, False, _channels("feature_dropout", input))
+    return _dropped("feature_dropout", input, p, train, False, _channels("feature_dropout", input, train))
 
 
 @function(method=False, out=False)
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place form of `feature_dropout`."""
-    return _dropped("feature_dropout_", input, p, train, True, _channels("feature_dropout_", input))
+    return _dropped("feature_dropout_", input, p, train, True, _channels("feature_dropout_", input, train))
 
 
 def _alpha(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
@@ -127,16 +127,16 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 @function(namespace="nn.functional", method=False, out=False)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of `(N, C, *)`. Raises ValueError unless 0 <= p <= 1."""
-    return _alpha("feature_alpha_dropout", input, p, training, inplace, _channels("feature_alpha_dropout", input))
+    return _alpha("feature_alpha_dropout", input, p, training, inplace, _channels("feature_alpha_dropout", input, training))
 
 
 @function(name="feature_alpha_dropout", method=False, out=False)
 def _feature_alpha_dropout_root(input: Tensor, p: float, train: bool) -> Tensor:
     """`alpha_dropout` of whole channels of `(N, C, *)`. Raises ValueError unless 0 <= p <= 1."""
-    return _alpha("feature_alpha_dropout", input, p, train, False, _channels("feature_alpha_dropout", input))
+    return _alpha("feature_alpha_dropout", input, p, train, False, _channels("feature_alpha_dropout", input, train))
 
 
 @function(method=False, out=False)
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """In-place form of `feature_alpha_dropout`."""
-    return _alpha("feature_alpha_dropout_", input, p, train, True, _channels("feature_alpha_dropout_", input))
+    return _alpha("feature_alpha_dropout_", input, p, train, True, _channels("feature_alpha_dropout_", input, train))

@@ -9,6 +9,7 @@ from rushlight.core.declare import broadcast_shapes_of
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
+from rushlight.ops.activation import logsigmoid
 from rushlight.ops.cross_entropy import check_reduction, legacy_reduction
 
 
@@ -100,7 +101,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
     """`log(1 + exp(-target * input))` for targets 1 and -1, averaged. Raises RuntimeError when the shapes do not broadcast."""
-    return reduced("soft_margin_loss", (-target * input).exp().log1p(), legacy_reduction(reduction, size_average, reduce))
+    return reduced("soft_margin_loss", -logsigmoid(target * input), legacy_reduction(reduction, size_average, reduce))
 
 
 @function(namespace="nn.functional", method=False, out=False)
@@ -127,8 +128,7 @@ def _with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weigh
     if input.shape != target.shape:
         raise ValueError(f"binary_cross_entropy_with_logits: target size {shape_text(target.shape)} must be the same as input size "
                          f"{shape_text(input.shape)}")
-    # log(sigmoid(x)) = min(x, 0) - log1p(exp(-|x|)), which neither overflows nor cancels
-    log_sigmoid = input.clamp(max=0) - (-input.abs()).exp().log1p()
+    log_sigmoid = logsigmoid(input)
     if pos_weight is None:
         loss = (1 - target) * input - log_sigmoid
     else:

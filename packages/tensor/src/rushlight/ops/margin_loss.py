@@ -8,8 +8,9 @@ from rushlight.core import dtypes
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
+from rushlight.ops.activation import logsigmoid
 from rushlight.ops.create import from_numpy
-from rushlight.ops.cross_entropy import legacy_reduction
+from rushlight.ops.cross_entropy import check_reduction, legacy_reduction
 from rushlight.ops.loss import reduced
 
 
@@ -23,12 +24,16 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     """
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
-    if not 1 <= input.ndim <= 2 or input.shape[-1] == 0 or target.shape not in (input.shape[:-1], (1,) * (2 - input.ndim)):
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction("multi_margin_loss", reduction)
+    single = input.ndim < 2
+    if input.ndim > 2 or not input.shape[-1:].numel() or target.shape not in (((), (1,)) if single else (input.shape[:1],)):
         raise RuntimeError(f"multi_margin_loss: expected non-empty vector or matrix input and one target per row, got {shape_text(input.shape)} "
                            f"and target {shape_text(target.shape)}")
-    classes = input.shape[-1]
+    classes = input.shape[-1] if input.ndim else 1
     if weight is not None and weight.shape != (classes,):
-        raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {shape_text(weight.shape)}")
+        error = RuntimeError if weight.ndim == 1 else ValueError
+        raise error(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {shape_text(weight.shape)}")
     rows, labels = input.reshape(-1, classes), target.reshape(-1)
     if labels.numel() and bool(((labels < 0) | (labels >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range; classes are 0 to {classes - 1}")
@@ -39,7 +44,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
         loss = loss * weight[labels].unsqueeze(1)
     own = from_numpy(np.arange(classes)).to(input.device) == labels.unsqueeze(1)
     loss = loss.masked_fill(own, 0).sum(1) / classes
-    return reduced("multi_margin_loss", loss.reshape(input.shape[:-1]), legacy_reduction(reduction, size_average, reduce))
+    return reduced("multi_margin_loss", loss.reshape(target.shape), reduction)
 
 
 def _labels(target: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,16 +67,18 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     Each row of `target` lists labels, ended by -1. Shapes: `(N, C)`, `(N, C)` -> `()`, or `(N,)` for reduction "none". Raises RuntimeError for
     shapes and classes that do not fit.
     """
-    if input.shape != target.shape or not 1 <= input.ndim <= 2 or not input.shape[-1]:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction("multilabel_margin_loss", reduction)
+    if input.shape != target.shape or input.ndim > 2 or not input.shape[-1:].numel():
         raise RuntimeError(f"multilabel_margin_loss: expected non-empty 1D or 2D input and target of one shape, got {shape_text(input.shape)} and "
                            f"inconsistent target size {shape_text(target.shape)}")
-    classes = input.shape[-1]
+    classes = input.shape[-1] if input.ndim else 1
     rows, labels = input.reshape(-1, classes), target.reshape(-1, classes)
     named, counts = (from_numpy(x).to(input.device) for x in _labels(labels, classes))
     own = rows.gather(1, labels.masked_fill(~counts, 0).to(dtypes.int64))
     gaps = (1 - own.unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     loss = gaps.masked_fill(~counts.unsqueeze(2) | named.unsqueeze(1), 0).sum((1, 2)) / classes
-    return reduced("multilabel_margin_loss", loss.reshape(input.shape[:-1]), legacy_reduction(reduction, size_average, reduce))
+    return reduced("multilabel_margin_loss", loss.reshape(input.shape[:-1]), reduction)
 
 
 @function(namespace="nn.functional", method=False, out=False)
@@ -81,8 +88,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 
     Shapes: `(N, C)`, `(N, C)` -> `()`, or `(N,)` for reduction "none". Raises RuntimeError when they do not broadcast.
     """
-    decay = (-input.abs()).exp().log1p()
-    loss = target * (decay - input.clamp(max=0)) + (1 - target) * (decay + input.clamp(min=0))
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
     return reduced("multilabel_soft_margin_loss", loss.mean(-1), legacy_reduction(reduction, size_average, reduce))

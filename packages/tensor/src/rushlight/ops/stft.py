@@ -107,11 +107,10 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     if hop > win:
         raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, got hop_length={hop} and win_length={win}")
     scaling = 0.5 if normalized else 1.0
-    if onesided:
-        pieces = c2r_op.apply((x,), ((2,), scaling, n_fft))
-    else:
+    if return_complex:
         pieces = c2c_op.apply((x,), ((2,), scaling, False))
-        pieces = pieces if return_complex else pieces.real
+    else:  # a real signal is in the first half of the spectrum
+        pieces = c2r_op.apply((x.narrow(2, 0, n_fft // 2 + 1),), ((2,), scaling, n_fft))
     weights = _window("istft", window, win, n_fft, pieces)
     total = n_fft + hop * (frames - 1)
     signal = _overlapped(pieces * weights, total, n_fft, hop)
