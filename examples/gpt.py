@@ -50,7 +50,7 @@ class GPT(nn.Module):
     def forward(self, tokens, targets=None):
         x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
         logits = self.head(self.norm(self.blocks(x)))
-        loss = None if targets is None else F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+        loss = None if targets is None else F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
         return logits, loss
 
     @torch.no_grad()
