@@ -35,6 +35,8 @@ def root(name: str) -> Any:
         return _FIXED[name]
     if name in EXPORTS:
         return EXPORTS[name]
+    if name in ("save", "load"):
+        return getattr(import_module("rushlight.serialization"), name)
     if find_spec(f"rushlight.{name}") is not None:
         return import_module(f"rushlight.{name}")
     return siblings.root_name(name)
@@ -42,7 +44,7 @@ def root(name: str) -> Any:
 
 def names() -> list[str]:
     """Every public name below `rushlight`."""
-    return sorted({*_FIXED, *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
+    return sorted({*_FIXED, "save", "load", *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
 
 
 def exports_of(namespace: str) -> Any:
