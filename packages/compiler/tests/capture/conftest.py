@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import rushlight
+from rushlight.compiler import _config
 from rushlight.compiler.capture.capture import capture
 
 
@@ -33,6 +34,12 @@ def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
         return (type(value).__name__, observed(vars(value), seen))
     return (type(value).__name__,
             repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
+
+
+@pytest.fixture(autouse=True)
+def failures_of_the_compiler_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of the compiler itself fail the tests instead of falling back to eager execution."""
+    monkeypatch.setattr(_config, "raise_internal_errors", True)
 
 
 class Check:

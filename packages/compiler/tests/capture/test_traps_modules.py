@@ -74,7 +74,7 @@ def test_hooks(check):
         pre.remove()
         return [*seen, c(ones())]
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_forward_replaced(check):
@@ -221,7 +221,7 @@ def test_loops_over_module_lists(check):
         deep.layers.append(nn.Linear(3, 3, bias=False))
         return [*seen, c(ones(), head="a")[1:]]
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_functional_code_with_a_module(check):
@@ -285,7 +285,7 @@ def test_dropout_follows_the_seed(check):
         model.eval()
         return a, b, again, c(ones(10, 10))
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_batch_norm(check):
@@ -297,7 +297,7 @@ def test_batch_norm(check):
         model.eval()
         return [*seen, c(x), model.state_dict()]
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_compiled_module_is_the_module(check):
@@ -326,7 +326,7 @@ def test_compiled_modules_nest(check):
         c = compile(outer)
         return c(ones()), outer(ones())
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_method_decorated_in_a_class(check):

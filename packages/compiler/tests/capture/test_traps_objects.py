@@ -367,6 +367,40 @@ def test_two_paths_to_the_object_of_a_written_tensor(check):
     check(scenario)
 
 
+def test_objects_as_keys(check):
+    def scenario(compile):
+        def f(x, items):
+            seen, by_id = set(), {}
+            for item in items:
+                if item not in seen:
+                    seen.add(item)
+                    x = x + item.k
+                by_id[id(item)] = item.k
+            return x, len(seen), list(by_id.values()), id(items[0]) == id(items[1])
+
+        g = compile(f)
+        a, b, c = Box(k=1), Box(k=2), Box(k=3)
+        return g(ones(), [a, b, c]), g(ones(), [a, b, a]), g(ones(), [b, b, b]), g(ones(), [c, a, b])
+
+    check(scenario)
+
+
+def test_tensors_as_keys(check):
+    def scenario(compile):
+        def f(tensors):
+            seen = {}
+            for t in tensors:
+                seen[t] = seen.get(t, 0) + 1
+            fresh = {tensors[0] + 1, tensors[0] + 1}
+            return list(seen.values()), len(fresh), tensors[0] in seen, [t * n for t, n in seen.items()]
+
+        g = compile(f)
+        a, b = ones(), ones()
+        return g([a, b, a]), g([a, b, b]), g([b, a, b])
+
+    check(scenario)
+
+
 def test_dataclass(check):
     @dataclasses.dataclass
     class Config:

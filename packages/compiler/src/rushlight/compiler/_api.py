@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.compiler import _config
 from rushlight.compiler._compiled import Compiled, wrapper
 from rushlight.compiler._module import optimized_module
+from rushlight.compiler.backends import registry
 from rushlight.compiler.capture import allow
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -135,8 +136,6 @@ def list_backends(exclude_tags: tuple = ("debug", "experimental")) -> list[str]:
         >>> "eager" in rushlight.compiler.list_backends(exclude_tags=())
         True
     """
-    from rushlight.compiler.backends import registry
-
     return registry.list_backends(exclude_tags)
 
 
@@ -145,8 +144,6 @@ def register_backend(name: str, fn: Callable | None = None, *, tags: tuple = ())
 
     Works as a decorator when `fn` is left out.
     """
-    from rushlight.compiler.backends import registry
-
     if fn is None:
         return lambda function: register_backend(name, function, tags=tags)
     registry.register_backend(name, fn, tags=tags)

@@ -72,15 +72,15 @@ class Compiled:
     def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
         try:
             entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly)
+        except Exception as error:
+            if _config.raise_internal_errors:
+                raise
+            return self._give_up(f"the compiler failed: {type(error).__name__}: {error}")
         except Abort as abort:
             if self.fullgraph:
                 raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave "
                                    "fullgraph away to let calls like this run eagerly") from None
-            wait = _config.RETRY_AFTER[min(len(self.aborts), len(_config.RETRY_AFTER) - 1)]
-            self.aborts.append(str(abort))
-            self.waiting = wait
-            _logs.log("aborts", f"{self.name}: {abort}")
-            return None
+            return self._give_up(str(abort))
         self.captures += 1
         self.entries = [entry, *self.entries]
         if _logs.wants("guards"):
@@ -88,6 +88,12 @@ class Compiled:
         if _logs.wants("graph"):
             _logs.log("graph", f"{self.name}:\n{entry.graph}")
         return entry
+
+    def _give_up(self, reason: str) -> None:
+        """Remember why a call was not captured, and leave the next calls alone for a while."""
+        self.waiting = _config.RETRY_AFTER[min(len(self.aborts), len(_config.RETRY_AFTER) - 1)]
+        self.aborts.append(reason)
+        _logs.log("aborts", f"{self.name}: {reason}")
 
     def run_eagerly(self, args: tuple, kwargs: dict) -> Any:
         """The original call, which is right whatever happened before it."""

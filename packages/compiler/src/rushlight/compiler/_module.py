@@ -58,6 +58,6 @@ def _make_class(base: Any) -> type:
 
 
 def _restore(module: Any) -> Any:
-    from rushlight.compiler._api import compile
+    from rushlight.compiler._api import compile  # it makes modules of this class
 
     return compile(module)

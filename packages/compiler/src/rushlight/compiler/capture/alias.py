@@ -17,6 +17,7 @@ from rushlight.compiler.capture.view import DictV, ListV
 def require_aliasing(session: Session) -> None:
     """Add the relations between sources that the captured writes depend on."""
     _objects(session)
+    _keys(session)
     _tensors(session)
 
 
@@ -37,6 +38,16 @@ def _objects(session: Session) -> None:
                 session.tree.relate("same", sources[0], other)
         if kind in dirty and len(found) > 1:
             session.tree.relate("distinct", *[sources[0] for sources in found])
+
+
+def _keys(session: Session) -> None:
+    """Objects used as keys: equal where they were the same, different where they were not."""
+    found = [list(sources) for sources in session.compared.values()]
+    for sources in found:
+        for other in sources[1:]:
+            session.tree.relate("same", sources[0], other)
+    if len(found) > 1:
+        session.tree.relate("distinct", *[sources[0] for sources in found])
 
 
 def _written(session: Session) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from abc import ABCMeta
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def is_opaque(fn: FunctionType) -> bool:
     return is_framework_module(module) and (not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF)
 
 
-INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
+INTERPRETED = ("rushlight.compiler._module", "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
                "rushlight.testing")
 
 
@@ -115,8 +116,6 @@ PURE_FUNCTIONS: frozenset[int]
 
 
 def _pure_functions() -> list[Any]:
-    import math
-
     functions = [f for name, f in vars(math).items() if callable(f) and not name.startswith("_")]
     functions += [f for name, f in vars(operator).items()
                   if isinstance(f, BuiltinFunctionType) and not name.startswith(("_", "i")) and name not in (

@@ -20,6 +20,7 @@ from rushlight.compiler.capture.value import (
     InstanceV,
     MethodV,
     Obj,
+    ObjectKey,
     SetV,
     TensorV,
     TupleV,
@@ -55,7 +56,7 @@ class Epilogue:
     def write(self, result: Value) -> str:
         """Work out all lines; returns the expression of the call's result."""
         backs = [t for t in self.recorder.inputs_by_source() if t._count]
-        writes = [(self.source(t._origin), self._output(self.recorder.current(t), None)) for t in backs]
+        writes = [(self.source(t._origin), self._output(t._node, None)) for t in backs]
         text = self.build(result)
         effects: list[str] = []
         for view in self.session.views.values():
@@ -125,6 +126,8 @@ class Epilogue:
                 kind = "" if value.kind is dict else self.writer.hold(value.kind)
                 return self._assign(f"{kind}({{{items}}})")
             case SetV():
+                if any(type(key) is ObjectKey for key in value.keys):
+                    raise Abort("a set of objects that outlives the call")
                 return self._assign(f"{self.writer.hold(value.keys.copy())}.copy()")
             case InstanceV():
                 return self._instance(value)

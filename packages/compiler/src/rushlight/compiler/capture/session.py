@@ -23,6 +23,7 @@ from rushlight.compiler.capture.value import (
     GeneratorV,
     InstanceV,
     Obj,
+    ObjectKey,
     SetV,
     TensorV,
     TupleV,
@@ -51,6 +52,7 @@ class Session:
         self.views: dict[int, Any] = {}
         self.keep: list[Any] = []
         self.seen: dict[int, dict[Source, None]] = {}
+        self.compared: dict[int, dict[Source, None]] = {}  # objects used as keys, by identity
         self.frames: list[Any] = []
         self.generators: list[GeneratorV] = []
         self.slots: dict[tuple[int, str], tuple[Source, str, Value]] = {}
@@ -166,6 +168,24 @@ class Session:
             found[source] = None
             source.wanted = True
 
+    def object_key(self, value: Value, number: bool = False) -> ObjectKey | None:
+        """A key that stands for an object compared by identity, None for values that are not."""
+        if type(value) is TensorV:
+            source = value.source
+            identity = value.tracer if source is None else self.recorder.real(value.tracer)
+        elif type(value) is Obj and value.source is not None and by_identity(type(value.obj)):
+            source, identity = value.source, value.obj
+            self.type_of(value)
+        elif type(value) is InstanceV and by_identity(value.cls):
+            source, identity = None, value
+        else:
+            return None
+        if source is not None:
+            self.compared.setdefault(id(identity), {})[source] = None
+            self.keep.append(identity)
+            source.wanted = True
+        return ObjectKey(identity, value, number)
+
     def as_list(self, value: Value) -> ListV | None:
         """The view of a list value, None for anything else."""
         if type(value) is ListV:
@@ -256,6 +276,11 @@ def immutable(obj: Any) -> bool:
 def raise_(kind: type[BaseException], *arguments: Any) -> Any:
     """Raise an exception in the interpreted program."""
     raise Raised(kind(*arguments))
+
+def by_identity(cls: type) -> bool:
+    """Are instances of a class equal only to themselves?"""
+    return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__ and not issubclass(cls, type)
+
 
 @functools.cache
 def is_dict(cls: type) -> bool:

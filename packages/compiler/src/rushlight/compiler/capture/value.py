@@ -117,6 +117,30 @@ class SetV(Value):
         self.keys = keys
 
 
+class ObjectKey:
+    """A dict or set key that is compared by identity; `number` says that it is the object's `id()`."""
+
+    __slots__ = ("identity", "value", "number")
+
+    def __init__(self, identity: Any, value: Value, number: bool = False) -> None:
+        self.identity, self.value, self.number = identity, value, number
+
+    def __hash__(self) -> int:
+        return id(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectKey) and self.identity is other.identity and self.number is other.number
+
+
+class IdV(Value):
+    """`id(x)`: may be compared and used as a key, but its number is not known."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: ObjectKey) -> None:
+        self.key = key
+
+
 class IterV(Value):
     """An iterator over values."""
 
@@ -175,6 +199,8 @@ NONE = Obj(None)
 TRUE, FALSE = Obj(True), Obj(False)
 
 
-def constant(obj: Any) -> Obj:
+def constant(obj: Any) -> Any:
     """A value that depends on nothing outside the program."""
+    if type(obj) is ObjectKey:
+        return IdV(obj) if obj.number else obj.value
     return NONE if obj is None else TRUE if obj is True else FALSE if obj is False else Obj(obj)

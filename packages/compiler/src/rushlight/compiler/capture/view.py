@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
-from rushlight.compiler.capture.value import Value
+from rushlight.compiler.capture.value import ObjectKey, Value
 
 PLAIN_KEYS = (str, int, bool, float, bytes, type(None))
 
@@ -95,6 +95,8 @@ class DictV(Value):
         """The value of a key, None when absent; depends on this key only."""
         if key in self.entries:
             return self.entries[key]
+        if type(key) is ObjectKey and not self.complete:
+            raise Abort("an existing dict with objects as keys")
         if self.complete:
             return None
         if key in self.base:
@@ -125,6 +127,8 @@ class DictV(Value):
 
     def set(self, key: Any, value: Value) -> None:
         """`d[key] = value`."""
+        if type(key) is ObjectKey and self.base is not None:
+            raise Abort("an existing dict with objects as keys")
         if not self.complete or key not in self.entries:
             self.shape += 1
         self.entries[key] = value

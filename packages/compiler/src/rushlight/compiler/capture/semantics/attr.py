@@ -69,6 +69,8 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return _of_builtin(session, value, type(obj), name)
             if isinstance(obj, BaseException):
                 raise Abort("an attribute of an exception")
+            if session.as_dict(value) is not None and isinstance(getattr(type(obj), name, None), MethodDescriptorType):
+                return BoundBuiltin(name, value)
             return _of_instance(session, value, session.type_of(value), name)
         case MethodV():
             if name == "__self__":

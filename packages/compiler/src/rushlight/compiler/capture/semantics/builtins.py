@@ -14,6 +14,7 @@ from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     NONE,
     FunctionV,
+    IdV,
     InstanceV,
     MethodV,
     Obj,
@@ -59,7 +60,7 @@ def _hashable(fn: Any) -> bool:
 def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     name = fn.__name__
     if any(isinstance(a, TensorV) for a in args):
-        from rushlight.compiler.capture.semantics import tensor
+        from rushlight.compiler.capture.semantics import tensor  # it uses this module
 
         if name in _TENSOR_OPERATORS:
             return tensor.operator(session, fn, *args)
@@ -267,6 +268,13 @@ def _repr(session: Session, args: Args, kwargs: Kwargs) -> Value:
     return constant(repr(session.concrete(value)))
 
 
+def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    key = session.object_key(args[0], number=True)
+    if key is None:
+        raise Abort("id()")
+    return IdV(key)
+
+
 def _len(session: Session, args: Args, kwargs: Kwargs) -> Value:
     return constant(container.length(session, args[0]))
 
@@ -283,8 +291,8 @@ _FUNCTIONS: dict[Any, Any] = {
     setattr: _setattr,
     delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"),
     min: _extreme("<"),
-    sorted: _sorted, callable: _callable, vars: _vars, repr: _repr, ascii: _repr,
+    sorted: _sorted, callable: _callable, vars: _vars, id: _id, repr: _repr, ascii: _repr,
     **{getattr(python, name): _refuse(name) for name in (
-        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "id", "dir", "__import__",
+        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "dir", "__import__",
         "breakpoint", "hash")},
 }

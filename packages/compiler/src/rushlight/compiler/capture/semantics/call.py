@@ -103,9 +103,11 @@ def _call_method(session: Session, fn: Value, cls: type) -> Value:
 
 def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs: Kwargs) -> Value:
     """Call an existing Python function, known by identity."""
-    original = getattr(fn, "_rushlight_original", None)
-    if original is not None:
-        fn = original
+    if "_rushlight_disabled" in fn.__dict__:
+        raise Abort(f"{fn.__qualname__}, which is disabled for the compiler")
+    if "_rushlight_original" in fn.__dict__:
+        own = session.tree.constant(fn).child("attr", "_rushlight_original", fn._rushlight_original)
+        return call(session, session.lift(fn._rushlight_original, own), args, kwargs)
     handled = context.framework_function(session, fn, args, kwargs)
     if handled is not None:
         return handled

@@ -14,6 +14,7 @@ from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
     FALSE,
     TRUE,
+    IdV,
     InstanceV,
     MethodV,
     Obj,
@@ -104,6 +105,10 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
             return constant(RICH[op](session.concrete(a), session.concrete(b)))
         except Exception as error:
             raise Raised(error) from None
+    if isinstance(a, IdV) and isinstance(b, IdV) and op in ("==", "!="):
+        return boolean((a.key == b.key) is (op == "=="))
+    if isinstance(a, IdV) or isinstance(b, IdV):
+        raise Abort("the number that id() gives")
     _check_order(session, a, b)
     for x, y, name in ((a, b, op), (b, a, _SWAPPED[op])):
         method = _user_method(session, x, _RICH_METHODS[name])

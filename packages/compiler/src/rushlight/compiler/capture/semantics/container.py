@@ -14,6 +14,7 @@ from rushlight.compiler.capture.value import (
     BoundBuiltin,
     FunctionV,
     GeneratorV,
+    IdV,
     InstanceV,
     IterV,
     MethodV,
@@ -42,6 +43,11 @@ def special(session: Session, value: Value, name: str) -> Value | None:
 
 def key_of(session: Session, value: Value) -> Any:
     """A dict or set key as a Python object."""
+    if isinstance(value, IdV):
+        return value.key
+    found = session.object_key(value)
+    if found is not None:
+        return found
     key = session.concrete(value)
     try:
         hash(key)

@@ -71,7 +71,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return constant(True)
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
         return constant(fn())
-    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")) and not allow.is_leaf(fn):
+    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")) and not (
+            allow.is_leaf(fn) or module.startswith(allow.INTERPRETED)):
         raise Abort(f"{module}.{name}")
     return None
 
@@ -79,7 +80,7 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
 def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value | None:
     """Calls of framework objects that are neither functions nor classes; None for other objects."""
     module = type(fn.obj).__module__
-    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")):
+    if module != "rushlight.compiler._module" and module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")):
         raise Abort(f"calling a {type(fn.obj).__name__}")
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rushlight.compiler.capture import allow
-from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, tensor
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -15,6 +15,7 @@ from rushlight.compiler.capture.value import (
     IterV,
     MethodV,
     Obj,
+    ObjectKey,
     SetV,
     TensorV,
     TupleV,
@@ -102,6 +103,8 @@ def dict_steps(mapping: DictV, what: str) -> Iterator[Value]:
 
 def _guarded_set(value: SetV) -> Iterator[Value]:
     size = len(value.keys)
+    if any(type(key) is ObjectKey for key in value.keys):
+        raise Abort("the order of a set of objects")
     for key in value.keys:
         yield constant(key)
         if len(value.keys) != size:
@@ -115,8 +118,6 @@ def advance(session: Session, iterator: Value) -> Value | None:
     if isinstance(iterator, (Obj, InstanceV)):
         cls = session.type_of(iterator)
         if attr.lookup(session, cls, "__next__")[0] is not attr.MISSING:
-            from rushlight.compiler.capture.errors import Raised
-
             try:
                 return call.call(session, _special(session, iterator, "__next__"), [], {})
             except Raised as raised:

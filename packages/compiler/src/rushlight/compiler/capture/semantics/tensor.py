@@ -24,6 +24,7 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core import siblings
 from rushlight.core.tensor import Tensor
 
 # Methods that look at the numbers, or at state that a tracer has not.
@@ -67,8 +68,6 @@ def allow_missing(kind: type, name: str) -> bool:
 
 
 def _owned(name: str) -> bool:
-    from rushlight.core import siblings
-
     return siblings.load_owner_of_method(Tensor, name)
 
 
@@ -135,7 +134,7 @@ def unwrap(session: Session, value: Value) -> Any:
             if found is not None:
                 return unwrap(session, found)
             if type(value.obj) is tuple and not immutable(value.obj):
-                from rushlight.compiler.capture.semantics import iterate
+                from rushlight.compiler.capture.semantics import iterate  # it uses this module
 
                 return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
             return session.concrete(value)
