@@ -175,8 +175,10 @@ conj = _arithmetic("conj", "Complex conjugate.")
 
 
 def _evaluate_complex(re: Any, im: Any) -> Any:
-    dtype = np.result_type(re, im, np.complex64)
-    return np.asarray(re + 0j).astype(dtype)[()] + np.asarray(im).astype(dtype)[()] * dtype.type(1j)
+    # Part by part: multiplying an infinite part by 1j would make the other one NaN.
+    made = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.result_type(re, im, np.complex64))
+    made.real, made.imag = re, im
+    return made[()]
 
 
 complex = Function("complex", _evaluate_complex, "special", "The complex number re + i im of two reals of one dtype.")

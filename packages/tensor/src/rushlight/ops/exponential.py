@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
 import numpy as np
 
 from rushlight.core import scalar as s
@@ -67,9 +69,17 @@ def log1p(input):
     return s.log1p(input)
 
 
-@elementwise(numpy=np.logaddexp, tensors=("input", "other"), promote="float", supports="float")
+def _logaddexp(a: Any, b: Any) -> Any:
+    return logaddexp.op.scalar(a, b) if a.dtype.kind == "c" else np.logaddexp(a, b)
+
+
+@elementwise(numpy=_logaddexp, tensors=("input", "other"), promote="float")
 def logaddexp(input, other):
     """Logarithm of a sum of exponentials: `log(exp(input) + exp(other))`, without overflow."""
+    if s.is_complex(input):
+        first = s.real(input) >= s.real(other)
+        top, low = s.select(first, input, other), s.select(first, other, input)
+        return s.select(s.real(low) == -math.inf, top, top + s.log1p(s.exp(low - top)))
     top = s.maximum(input, other)
     same = input == other  # the difference of equal infinities is NaN
     gap = s.select(same, s.constant(0.0, input), -s.abs(input - other))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
+from rushlight.core import scalar as s
 from rushlight.core.declare import reduction
 from rushlight.core.dtypes import dtype
 from rushlight.core.errors import check_dim, check_dims
@@ -116,7 +117,11 @@ def _mean(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
     return np.true_divide(added(array, dim, keepdim, dtype), count_along(array.shape, dim))
 
 
-mean_op = reduction("mean", infer_typed, numpy=_mean, doc="Mean over dimensions.",
+def _divided(total: Any, count: Any) -> Any:
+    return total / s.cast(count, s.dtype_of(total))
+
+
+mean_op = reduction("mean", infer_typed, numpy=_mean, reduce=(0, operator.add, _divided), doc="Mean over dimensions.",
                     samples=lambda: reduced_samples(dtypes.float32),
                     reference=lambda x, dim, keepdim, dtype: np.mean(x, axis=dim, keepdims=keepdim),
                     decomposition=lambda x, dim, keepdim, dtype: sum_op(x, dim=dim, keepdim=keepdim, dtype=dtype)

@@ -25,6 +25,12 @@ def comparable(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
+def _radix_key(x: np.ndarray) -> np.ndarray:
+    """16-bit integers in the order of the half-precision numbers, which numpy sorts by radix, the fastest way and a stable one."""
+    bits = np.where(x == 0, x.dtype.type(0), x).view(np.int16)  # -0.0 equals 0.0
+    return np.where(np.isnan(x), np.int16(32767), bits ^ ((bits >> 15) & np.int16(32767)))
+
+
 def _positions_like(input: Meta, shape: tuple[int, ...]) -> Meta:
     return meta(dtypes.int64, shape, None, input.device)
 
@@ -43,7 +49,9 @@ argsort_op = structured("argsort", _infer_sort, doc="The positions that sort a d
 def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    x, kind = comparable(x), "stable" if stable else None
+    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
+        x, stable = _radix_key(x), True
+    kind = "stable" if stable else None
     if not descending:
         return np.argsort(x, axis=dim, kind=kind)
     # Sorting the mirror image keeps equal elements in order when the result is mirrored back.

@@ -5,36 +5,35 @@ import math
 from rushlight.autograd.rules.registry import conj, vjp
 from rushlight.ops import prims
 from rushlight.ops.activation import sigmoid, softplus_op
+from rushlight.ops.activation_gated import gelu_backward, gelu_tanh_backward, silu_backward
 from rushlight.ops.exponential import exp
-from rushlight.ops.gamma import erf
 from rushlight.ops.selection import clamp_max_op, where_op
 from rushlight.ops.trigonometric import tanh
 
-_SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution at 0
+_RATE, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 def _elu(g, input, alpha, scale, input_scale):
-    below = exp(clamp_max_op(input * input_scale, 0)) * (alpha * scale * input_scale)  # no overflow where it is not used
+    below = exp(clamp_max_op(input, 0) * input_scale) * (alpha * scale * input_scale)  # no overflow where it is not used
     return where_op(input <= 0, g * below, g * scale)
 
 
-def _gelu(g, input):
-    distribution = (erf(input * _SQRT_HALF) + 1) * 0.5
-    return g * (distribution + input * exp(input * input * -0.5) * _DENSITY)
-
-
-def _gelu_tanh(g, input):
-    rate = math.sqrt(2 / math.pi)
+def _gelu_twice(g, grad, input):
     square = input * input
-    t = tanh(input * (square * 0.044715 + 1) * rate)
-    inner_slope = (square * (3 * 0.044715) + 1) * rate
-    return g * ((t + 1) * 0.5 + input * (1 - t * t) * inner_slope * 0.5)
+    return g * grad * (exp(square * -0.5) * (2 - square) * _DENSITY)
 
 
-def _silu(g, input):
+def _gelu_tanh_twice(g, grad, input):
+    square = input * input
+    t = tanh(input * (square * _CUBE + 1) * _RATE)
+    rest, slope = 1 - t * t, (square * (3 * _CUBE) + 1) * _RATE
+    return g * grad * (rest * slope + input * rest * (input * (3 * _CUBE * _RATE) - t * slope * slope))
+
+
+def _silu_twice(g, grad, input):
     gate = sigmoid(input)
-    return g * conj(gate * (input * (1 - gate) + 1))
+    return conj(g) * grad * conj(gate * (1 - gate) * (input * (1 - gate * 2) + 2))
 
 
 def _mish(g, input):
@@ -58,9 +57,12 @@ vjp(prims.elu, input=_elu)
 vjp(prims.leaky_relu,
     input=lambda g, input, negative_slope: where_op(input > 0, g, g * negative_slope),
     negative_slope=lambda g, input: where_op(input > 0, 0, g * input))
-vjp(prims.gelu, input=_gelu)
-vjp(prims.gelu_tanh, input=_gelu_tanh)
-vjp(prims.silu, input=_silu)
+vjp(prims.gelu, input=lambda g, input: gelu_backward(g, input))
+vjp(prims.gelu_backward, grad=lambda g, input: gelu_backward(g, input), input=_gelu_twice)
+vjp(prims.gelu_tanh, input=lambda g, input: gelu_tanh_backward(g, input))
+vjp(prims.gelu_tanh_backward, grad=lambda g, input: gelu_tanh_backward(g, input), input=_gelu_tanh_twice)
+vjp(prims.silu, input=lambda g, input: silu_backward(g, input))
+vjp(prims.silu_backward, grad=lambda g, input: silu_backward(g, conj(input)), input=_silu_twice)
 vjp(prims.mish, input=_mish)
 vjp(prims.softplus, input=_softplus)
 vjp(prims.logsigmoid, input=lambda g, input: g * sigmoid(-input))
