@@ -343,7 +343,9 @@ def _record(archive: zipfile.ZipFile, name: str, mapped: np.ndarray | None) -> n
         raise RuntimeError(f"load: the file is damaged: {name} is missing") from None
     if mapped is not None and info.compress_type == zipfile.ZIP_STORED:
         header = bytes(mapped[info.header_offset:info.header_offset + 30])
-        begin = info.header_offset + 30 + sum(struct.unpack("<HH", header[26:30]))
+        begin = info.header_offset + 30 + sum(struct.unpack("<HH", header[26:30])) if len(header) == 30 else mapped.size
+        if begin + info.file_size > mapped.size:
+            raise RuntimeError(f"load: the file is damaged: {name} ends behind the file's end")
         return window(mapped, address(mapped) + begin, (info.file_size,), (1,), part=False)
     data = np.empty(info.file_size, np.uint8)
     with archive.open(info) as file:

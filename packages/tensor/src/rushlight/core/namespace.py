@@ -13,6 +13,7 @@ from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
 from rushlight.core.printing import set_printoptions
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import pool
 from rushlight.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 _FIXED: dict[str, Any] = {
@@ -23,6 +24,7 @@ _FIXED: dict[str, Any] = {
     "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e": 2.718281828459045, "newaxis": None,
     "Generator": Generator, "default_generator": default_generator, "manual_seed": manual_seed, "seed": seed,
     "initial_seed": initial_seed, "get_rng_state": get_rng_state, "set_rng_state": set_rng_state,
+    "get_num_threads": pool.get_num_threads, "set_num_threads": pool.set_num_threads,
     "set_printoptions": set_printoptions, "memory_format": layout.memory_format, "layout": layout.layout, "strided": layout.strided,
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL}, **dtypes.ALIASES,
