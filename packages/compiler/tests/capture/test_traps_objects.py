@@ -615,3 +615,53 @@ def test_operators_of_user_classes(check):
         return g(ones(), Money(1)), g(ones(), Money(4))
 
     check(scenario)
+
+
+def test_counters_need_one_more_variant(check):
+    def scenario(compile):
+        box = Box(n=0, total=1, log=[])
+
+        def f(x, step):
+            box.n += 1
+            box.total = box.total * 2 + box.n - step
+            box.log.append((box.n, -1))
+            return x * 2, box.n
+
+        g = compile(f)
+        return [g(ones(), 1) for _ in range(7)], box
+
+    check(scenario, variants=3)
+
+
+def test_counters_that_are_looked_at(check):
+    def scenario(compile):
+        box = Box(n=0)
+
+        def f(x):
+            box.n += 1
+            if box.n % 3 == 0:
+                x = x * box.n
+            return x, box.n, [0] * box.n, f"{box.n}", box.n == 2, {box.n: 1}
+
+        g = compile(f)
+        return [g(ones()) for _ in range(5)], box
+
+    check(scenario)
+
+
+def test_counter_becomes_something_else(check):
+    def scenario(compile):
+        box = Box(n=0)
+
+        def f(x):
+            box.n += 1
+            return x, box.n
+
+        g = compile(f)
+        seen = [g(ones()) for _ in range(4)]
+        for value in (True, 2.5, 1 << 80, 3):
+            box.n = value
+            seen.append(g(ones()))
+        return seen, box
+
+    check(scenario)

@@ -19,6 +19,7 @@ class Compiled:
         self.entries: list[Entry] = []
         self.aborts: list[str] = []
         self.recompiles: list[str] = []
+        self.learnt: frozenset[str] = frozenset()  # integers that change from call to call
         self.captures = 0
         self.waiting = 0
         self.lock = threading.RLock()
@@ -56,22 +57,23 @@ class Compiled:
             return None
         reasons = [entry.why(args, kwargs) for entry in self.entries]
         if self.entries and _config.stance.name == "fail_on_recompile":
-            raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: {reasons[0]}")
+            raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: {reasons[0].text}")
         if len(self.entries) >= _config.ENTRY_LIMIT:
             self.waiting = _config.RETRY_AFTER[-1]
             _logs.log("recompiles",
                       f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the last "
-                                    f"one failed because {reasons[0]}")
+                                    f"one failed because {reasons[0].text}")
             return None
         with self.lock:
             if reasons:
-                self.recompiles.append(str(reasons[0]))
-                _logs.log("recompiles", f"{self.name}: {reasons[0]}")
+                self.recompiles.append(reasons[0].text)
+                self.learnt |= {reason.changed for reason in reasons if reason.changed}
+                _logs.log("recompiles", f"{self.name}: {reasons[0].text}")
             return self._capture(args, kwargs)
 
     def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
         try:
-            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly)
+            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.learnt)
         except Exception as error:
             if _config.raise_internal_errors:
                 raise

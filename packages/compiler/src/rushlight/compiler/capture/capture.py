@@ -27,7 +27,7 @@ class Entry:
 
     __slots__ = ("run", "graph", "source", "why", "failed")
 
-    def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], str | None]) -> None:
+    def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], Any]) -> None:
         self.run, self.graph, self.source, self.why = run, graph, source, why
 
 
@@ -44,14 +44,17 @@ class Plan(NamedTuple):
 
 
 def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
-            fallback: Callable[[tuple, dict], Any]) -> Entry:
-    """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing."""
+            fallback: Callable[[tuple, dict], Any], learnt: frozenset[str] = frozenset()) -> Entry:
+    """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing.
+
+    `learnt` are the paths of integers that are known to change between calls.
+    """
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise Abort(f"Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     reason = state.unusual()
     if reason is not None:
         raise Abort(reason)
-    session = Session()
+    session = Session(learnt)
     saved = state.snapshot()
     try:
         with Draws() as draws, dispatch.push(session.recorder):
@@ -143,22 +146,31 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
     writer.line("if failed: return fallback(args, kwargs)")
 
 
-def _explainer(session: Session, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], str | None]:
+class Reason(NamedTuple):
+    """Why an entry does not fit a call; `changed` is the path of an integer that has another value."""
+
+    text: str
+    changed: str | None = None
+
+
+def _explainer(session: Session, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], Reason]:
     """A slow twin of the guard that says which check fails; written only when somebody asks."""
     made: list[Callable] = []
 
-    def why(args: tuple, kwargs: dict) -> str | None:
+    def why(args: tuple, kwargs: dict) -> Reason:
         if not made:
             writer = Writer()
             writer.line("def check(args, kwargs):", 0)
             writer.line("if True:")
-            GuardWriter(writer, lambda text: f"return {text!r}").write(session.tree, count, names)
+            guards = GuardWriter(writer, lambda reason: f"return {writer.hold(reason)}", Reason)
+            guards.write(session.tree, count, names)
+            writer.line("return None")
             exec(compile("\n".join(writer.lines), "<guard>", "exec"), writer.held)
             made.append(writer.held["check"])
         try:
-            return made[0](args, kwargs)
+            return made[0](args, kwargs) or Reason("the state of the framework differs")
         except Exception as error:
-            return f"a value is gone ({type(error).__name__}: {error})"
+            return Reason(f"a value is gone ({type(error).__name__}: {error})")
 
     return why
 

@@ -13,6 +13,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.session import Session, immutable
 from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.symbolic import Derived
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
     CellV,
@@ -68,8 +69,10 @@ class Epilogue:
         self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__)
         return text
 
-    def source(self, source: Source) -> str:
+    def source(self, source: Source | Derived) -> str:
         """The name of a value that is read before the graph runs; filled in when the guards are written."""
+        if isinstance(source, Derived):
+            return source.write(self.source)
         if source.step == "const":
             return self.writer.hold(source.example)
         source.wanted = True

@@ -61,8 +61,8 @@ class Writer:
 class GuardWriter:
     """Writes the loads and checks of all sources; `fail` is the statement that a failed check executes."""
 
-    def __init__(self, writer: Writer, fail: Callable[[str], str]) -> None:
-        self.writer, self.fail = writer, fail
+    def __init__(self, writer: Writer, fail: Callable[[Any], str], reason: Callable[..., Any] | None = None) -> None:
+        self.writer, self.fail, self.reason = writer, fail, reason
         self.name_of: dict[Source, str] = {}
 
     def write(self, tree: SourceTree, argument_count: int, keyword_names: tuple[str, ...]) -> None:
@@ -98,8 +98,9 @@ class GuardWriter:
         name = self.name_of[node] = self.writer.fresh()
         return name
 
-    def _check(self, condition: str, why: str) -> None:
-        self.writer.line(f"if {condition}: {self.fail(why)}", 2)
+    def _check(self, condition: str, why: str, changed: str | None = None) -> None:
+        statement = self.fail(self.reason(why, changed) if self.reason else None)
+        self.writer.line(f"if {condition}: {statement}", 2)
 
     def _node(self, root: Source) -> None:
         pending = [root]
@@ -110,7 +111,9 @@ class GuardWriter:
             name = self.name_of.get(node)
             if name is not None:
                 for check in sorted(node.checks, key=lambda c: (c[0] not in _FIRST)):
-                    self._check(self._failed(name, node, *check), f"{path(node)}: {_words(check)}")
+                    where = path(node) if self.reason else ""
+                    changed = where if check[:2] == ("eq", int) else None
+                    self._check(self._failed(name, node, *check), f"{where}: {_words(check)}", changed)
             pending.extend(reversed(node.children.values()))
 
     def _load(self, node: Source) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import rushlight.core.dtypes as dtypes
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.source import Source, SourceTree
+from rushlight.compiler.capture.source import Source, SourceTree, path
+from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.tensors import Recorder
 from rushlight.compiler.capture.value import (
     CellV,
@@ -46,7 +47,8 @@ DEPTH_LIMIT = 80
 class Session:
     """One dry run of a function."""
 
-    def __init__(self) -> None:
+    def __init__(self, learnt: frozenset[str] = frozenset()) -> None:
+        self.learnt = learnt  # paths of integers that are known to change
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder()
         self.views: dict[int, Any] = {}
@@ -82,6 +84,8 @@ class Session:
         """The value of something that existed before the call."""
         if isinstance(obj, Tensor):
             return TensorV(self.recorder.input(obj, source), source)
+        if self.learnt and type(obj) is int and path(source) in self.learnt:
+            return opened(obj, source)
         return Obj(obj, source)
 
     def concrete(self, value: Value) -> Any:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, container, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -206,6 +206,9 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
+    open_ = symbolic.arithmetic(op, a, b)
+    if open_ is not None:
+        return open_
     if session.is_concrete(a) and session.is_concrete(b):
         x, y = session.concrete(a), session.concrete(b)
         _check_size(op, x, y)
