@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hold the import table: which package may import which, and that imports stand at the top of a module.
 
-An import inside a function is for what is slow to load or may be absent; any other says why in a comment on its line.
+An import inside a function is for what is slow to load or may be absent; any other says why in a comment on its line or above.
 """
 
 import ast
@@ -102,6 +102,15 @@ def check_names(package: str, names: list[str], modules: dict[str, str]) -> Iter
             yield f"{package} must not import {top}: it is not among its declared needs"
 
 
+def explained(lines: list[str], number: int) -> bool:
+    """Has the import on this line a comment, or the block of imports that it belongs to one above it?"""
+    if "#" in lines[number - 1]:
+        return True
+    while lines[number - 2].lstrip().startswith(("import ", "from ")):
+        number -= 1
+    return lines[number - 2].lstrip().startswith("#")
+
+
 def check_file(path: Path, module: str, package: str, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
     """The lines of one file that break a rule."""
     source = path.read_text(encoding="utf-8")
@@ -112,9 +121,8 @@ def check_file(path: Path, module: str, package: str, modules: dict[str, str]) -
             yield node.lineno, message
     for node in {id(node): node for node in nested_imports(tree)}.values():
         for name in imported(node, module, is_package):
-            explained = "#" in lines[node.lineno - 1]
             lazy = (*LAZY, *OPTIONAL.get(package, ()))
-            if not explained and not any(name == one or name.startswith(one + ".") for one in lazy):
+            if not explained(lines, node.lineno) and not any(name == one or name.startswith(one + ".") for one in lazy):
                 yield node.lineno, f"import {name} belongs at the top of the module, or say in a comment why not"
 
 

@@ -66,9 +66,12 @@ def test_import_check_allows(imports, tmp_path, place, source):
     assert imports.check(monorepo(tmp_path, place, source)) == []
 
 
-def test_length_check_sees(lengths, tmp_path):
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages" / "long.py").write_text("x = 1\n" * 401)
-    (tmp_path / "packages" / "short.py").write_text("x = 1\n" * 400)
+@pytest.mark.parametrize(("name", "limit"), [("code.py", 400), ("tests/test_code.py", 600)])
+def test_length_check_sees(lengths, tmp_path, name, limit):
+    path = tmp_path / "packages" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("x = 1\n" * limit)
+    assert lengths.check(tmp_path) == []
+    path.write_text("x = 1\n" * (limit + 1))
     (message,) = lengths.check(tmp_path)
-    assert "long.py: 401 lines" in message
+    assert f"{name}: {limit + 1} lines" in message

@@ -26,6 +26,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from rushlight.core.namespace import names
+    from rushlight.core.namespace import names  # as above
 
     return names()

@@ -178,6 +178,6 @@ def kernel(op: Op, device_type: str) -> Callable[[Callable], Callable]:
 
 def current_handler() -> Any:
     """The innermost handler of this thread, or None."""
-    from rushlight.core.dispatch import current
+    from rushlight.core.dispatch import current  # it annotates its handlers with Op
 
     return current()

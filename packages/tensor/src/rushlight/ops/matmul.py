@@ -10,7 +10,7 @@ from rushlight.core import checks
 from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.front import OPERAND_TYPES, extend_tensor, function
+from rushlight.core.front import OPERAND_TYPES, assign_out, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -159,13 +159,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         tensor([3., 3.])
     """
     result = matmul_op.apply((input, other))
-    return result if out is None else _assign("matmul", out, result)
-
-
-def _assign(name: str, out: Tensor, result: Tensor) -> Tensor:
-    from rushlight.core.front import assign_out
-
-    return assign_out(name, out, result)
+    return result if out is None else assign_out("matmul", out, result)
 
 
 def _matmul_operator(self: Tensor, other: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import declare
-from rushlight.core.dtypes import dtype
+from rushlight.core.dtypes import dtype, named
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.meta import Meta, meta
@@ -52,15 +52,9 @@ def _view_dtype(array: np.ndarray, dtype: dtype) -> np.ndarray:
 
 view_dtype_op = declare.view(
     "view_dtype", _infer_view_dtype, _view_dtype, doc="The same bytes read as another dtype.",
-    samples=lambda: [Sample((_MATRIX,), (_dtype("int32"),)), Sample((_MATRIX,), (_dtype("int16"),))],
+    samples=lambda: [Sample((_MATRIX,), (named("int32"),)), Sample((_MATRIX,), (named("int16"),))],
     reference=lambda x, dtype: x.view(dtype.numpy),
-    errors=lambda: [ErrorSample((_MATRIX.T,), (_dtype("float64"),), RuntimeError, "last stride must be 1")])
-
-
-def _dtype(name: str) -> dtype:
-    from rushlight.core.dtypes import named
-
-    return named(name)
+    errors=lambda: [ErrorSample((_MATRIX.T,), (named("float64"),), RuntimeError, "last stride must be 1")])
 
 
 # Functions

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import rushlight
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
 
@@ -68,8 +69,6 @@ def _region(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple:
-            import rushlight
-
             if all(grads[i] is None for i in differentiated):
                 return (None,) * len(ctx.inputs)
             if rushlight.is_grad_enabled():
@@ -99,6 +98,4 @@ def _region(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
 
 def _tangent(grad: Any, expected: Any) -> Any:
     """An incoming gradient as the backward program takes it: row-major, zeros where none came."""
-    import rushlight
-
     return rushlight.zeros(expected.shape, dtype=expected.dtype, device=expected.device) if grad is None else grad.contiguous()

@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
@@ -103,7 +105,6 @@ def _load_or_compile(
 def _environment() -> tuple[str, ...]:
     import llvmlite
     import numba
-    import numpy
     from llvmlite import binding
 
     config = numba.config
