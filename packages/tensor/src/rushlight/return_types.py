@@ -10,8 +10,9 @@ _FIELDS = {
     "aminmax": "min max",
     "histogram": "hist bin_edges",
     "histogramdd": "hist bin_edges",
-    **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "kthvalue", "sort", "topk", "cummax", "cummin"),
-                    "values indices"),
+    **dict.fromkeys(
+        ("max", "min", "median", "nanmedian", "mode", "kthvalue", "sort", "topk", "cummax", "cummin"), "values indices"
+    ),
 }
 
 

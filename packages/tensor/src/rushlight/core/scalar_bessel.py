@@ -12,7 +12,9 @@ from rushlight.core.scalar import opaque
 
 @opaque
 def scaled_i(order, x):
-    """exp(-abs(x)) I_order(abs(x)) for order 0 and 1: power series, asymptotic series beyond 30 (DLMF 10.25.2, 10.40.1)."""
+    """exp(-abs(x)) I_order(abs(x)) for order 0 and 1: power series, asymptotic series beyond 30 (DLMF 10.25.2,
+    10.40.1).
+    """
     x = abs(x)
     if x == math.inf:
         return 0.0
@@ -138,7 +140,9 @@ def _hankel(order, x, second):
 
 @opaque
 def _miller(x, wanted):
-    """J0, J1, or the sums of Neumann's series for Y0 and Y1 (wanted = 0, 1, 2, 3), by backward recurrence (DLMF 3.6, 10.23)."""
+    """J0, J1, or the sums of Neumann's series for Y0 and Y1 (wanted = 0, 1, 2, 3), by backward recurrence (DLMF
+    3.6, 10.23).
+    """
     top = 2.0 * math.floor(0.5 * x + 20.0)
     above, here = 0.0, 1e-290
     norm, sum_even, sum_odd, first = 0.0, 0.0, 0.0, 0.0
@@ -213,7 +217,9 @@ def y1(x):
 
 @opaque
 def airy_ai(x):
-    """Airy's function: Maclaurin series near 0, beyond by K of order 1/3 and the oscillating asymptotic series (DLMF 9.4, 9.6, 9.7)."""
+    """Airy's function: Maclaurin series near 0, beyond by K of order 1/3 and the oscillating asymptotic series
+    (DLMF 9.4, 9.6, 9.7).
+    """
     if x != x:
         return math.nan
     if abs(x) == math.inf:

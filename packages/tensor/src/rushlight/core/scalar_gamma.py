@@ -31,7 +31,9 @@ def digamma(x):
 
 @opaque
 def zeta(s, q):
-    """Hurwitz's zeta function, the sum of (q + k)**-s over k >= 0, by Euler's and Maclaurin's formula (DLMF 25.11.5)."""
+    """Hurwitz's zeta function, the sum of (q + k)**-s over k >= 0, by Euler's and Maclaurin's formula (DLMF
+    25.11.5).
+    """
     if s == 1.0:
         return math.inf
     if s < 1.0 or s != s or q != q:
@@ -89,7 +91,9 @@ def ndtri(p):
     t = math.sqrt(-2.0 * math.log(tail))
     x = t - (2.30753 + 0.27061 * t) / (1.0 + 0.99229 * t + 0.04481 * t * t)
     target = math.log(tail)
-    for _ in range(5):  # x > 0: solve log(Q(x)) = log(tail), which is nearly a parabola, so that tiny tails converge as fast
+    for _ in range(
+        5
+    ):  # x > 0: solve log(Q(x)) = log(tail), which is nearly a parabola, so that tiny tails converge as fast
         upper = 0.5 * math.erfc(x * math.sqrt(0.5))
         ratio = upper * math.exp(0.5 * x * x) * math.sqrt(2.0 * math.pi)
         x += (math.log(upper) - target) * ratio

@@ -160,19 +160,24 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Rectified linear unit with a learned slope: `input` above zero, `weight * input` below.
 
-    Shapes: `(N, C, *)` with `weight` `(C)` or `(1)`; a 0-dim or 1-dim input takes one weight. Raises RuntimeError when they do not fit.
+    Shapes: `(N, C, *)` with `weight` `(C)` or `(1)`; a 0-dim or 1-dim input takes one weight. Raises RuntimeError when
+    they do not fit.
     """
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, got {weight.ndim} dimensions")
     if input.dtype is not weight.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported, got input {input.dtype.name} and weight {weight.dtype.name}")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported, got input {input.dtype.name} and weight {weight.dtype.name}"
+        )
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight")
         channels = input.shape[1] if input.ndim > 1 else 1
         if channels != weight.numel():
-            raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size: {weight.numel()} weights, {channels} "
-                               f"channels in the input of shape {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"prelu: Mismatch of parameter numbers and input channel size: {weight.numel()} weights, {channels} "
+                f"channels in the input of shape {shape_text(input.shape)}"
+            )
     if weight.ndim and input.ndim != 1:
         weight = weight.reshape((1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else ())
     return leaky_relu_op(input, weight)
@@ -254,7 +259,10 @@ def softshrink_op(input, lambd):
 
 @function(namespace=F, method=False)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Each element moved towards zero by `lambd`, to zero if it is nearer. Raises RuntimeError for a negative `lambd`."""
+    """Each element moved towards zero by `lambd`, to zero if it is nearer.
+
+    Raises RuntimeError for a negative `lambd`.
+    """
     check_inexact("softshrink", input)
     if not lambd >= 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, got {lambd}")
@@ -298,8 +306,16 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return run(hardswish_op, inplace, input)
 
 
-for _name, _declared in (("leaky_relu_", leaky_relu), ("elu_", elu), ("hardtanh_", hardtanh), ("selu_", _selu_functional),
-                         ("celu_", _celu_functional), ("relu_", _relu), ("threshold_", _threshold_functional)):
+for _name, _declared in (
+    ("leaky_relu_", leaky_relu),
+    ("elu_", elu),
+    ("hardtanh_", hardtanh),
+    ("selu_", _selu_functional),
+    ("celu_", _celu_functional),
+    ("relu_", _relu),
+    ("threshold_", _threshold_functional),
+):
+
     def _inplace(input: Tensor, *args: Any, _declared: Any = _declared, **kwargs: Any) -> Tensor:
         return _declared(input, *args, inplace=True, **kwargs)
 

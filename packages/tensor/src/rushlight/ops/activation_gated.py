@@ -46,7 +46,8 @@ def gelu_tanh_backward(grad, input):
 
 @function(namespace=F, method=False)
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
-    """Gaussian error linear unit: `input * Phi(input)`, Phi the normal distribution function or its `"tanh"` approximation.
+    """Gaussian error linear unit: `input * Phi(input)`, Phi the normal distribution function or its `"tanh"`
+    approximation.
 
     Raises RuntimeError for another `approximate`. Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
 
@@ -91,7 +92,10 @@ def mish_op(input):
 
 @function(namespace=F, method=False, out=False)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Mish: `input * tanh(log(1 + exp(input)))`. Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019."""
+    """Mish: `input * tanh(log(1 + exp(input)))`.
+
+    Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019.
+    """
     return run(mish_op, inplace, input)
 
 
@@ -109,5 +113,3 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if size % 2:
         raise RuntimeError(f"glu: Halving dimension must be even, but dimension {d} is size {size}")
     return input.narrow(d, 0, size // 2) * sigmoid(input.narrow(d, size // 2, size // 2))
-
-

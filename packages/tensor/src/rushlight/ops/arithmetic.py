@@ -50,7 +50,9 @@ def true_divide(input, other):
 def _refuse_zero(divisor: Any) -> None:
     """Integers have no infinity to return, so dividing one by zero is an error."""
     if np.asarray(divisor).dtype.kind in "iu" and not np.all(divisor):
-        raise RuntimeError("ZeroDivisionError: an integer tensor was divided by zero; convert to floating point, which gives inf")
+        raise RuntimeError(
+            "ZeroDivisionError: an integer tensor was divided by zero; convert to floating point, which gives inf"
+        )
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
@@ -150,7 +152,8 @@ def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
 def _sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Difference of two tensors, element by element: `input - alpha * other`.
 
-    Shapes: `(*a)`, `(*b)` -> the broadcast of both. Raises RuntimeError when they do not broadcast, or for bool tensors.
+    Shapes: `(*a)`, `(*b)` -> the broadcast of both. Raises RuntimeError when they do not broadcast, or for bool
+    tensors.
     """
     return sub(input, _scaled("sub", other, alpha))
 
@@ -184,8 +187,8 @@ def _division(rounding_mode: str | None) -> Any:
 def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """Quotient of two tensors, element by element; rounded down for `"floor"`, towards zero for `"trunc"`.
 
-    Without rounding, integers divide to floating point. Raises RuntimeError for another `rounding_mode`, and for integers divided
-    by zero with rounding.
+    Without rounding, integers divide to floating point. Raises RuntimeError for another `rounding_mode`, and for
+    integers divided by zero with rounding.
 
     Example:
         >>> import rushlight

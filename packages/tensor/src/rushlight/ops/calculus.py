@@ -23,7 +23,9 @@ def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @function()
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """The `n`-th difference along `dim`: `out[i] = input[i + 1] - input[i]`, repeated; for bools exclusive or.
 
     `prepend` and `append` are joined on first. Raises RuntimeError for a 0-dim tensor or a negative `n`.
@@ -39,9 +41,13 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         raise RuntimeError(f"diff: order must be non-negative but got {n}")
     d = check_dim("diff", dim, input.ndim)
     for x in (prepend, append):
-        if x is not None and (x.ndim != input.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, input.shape)) if i != d)):
-            raise RuntimeError(f"diff: prepend and append must have the shape {shape_text(input.shape)} but along dim {d}, got "
-                               f"{shape_text(x.shape)}")
+        if x is not None and (
+            x.ndim != input.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, input.shape)) if i != d)
+        ):
+            raise RuntimeError(
+                f"diff: prepend and append must have the shape {shape_text(input.shape)} but along dim {d}, got "
+                f"{shape_text(x.shape)}"
+            )
     parts = [x for x in (prepend, input, append) if x is not None]
     result = cat(parts, d) if len(parts) > 1 else input
     for _ in range(min(n, result.shape[d])):
@@ -61,7 +67,9 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: Number | Tensor | None, d
     if x is None:
         return (after + before) * (1 if dx is None else dx), d
     if x.ndim == 1 and x.shape[0] != y.shape[d]:
-        raise RuntimeError(f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for {y.shape[d]}")
+        raise RuntimeError(
+            f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for {y.shape[d]}"
+        )
     if x.ndim < y.ndim:
         if x.ndim == 1:
             x = x.reshape([-1 if i == d else 1 for i in range(y.ndim)])
@@ -86,7 +94,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | Tensor | None 
 
 
 @function(out=False, method=False)
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | Tensor | None = None, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Number | Tensor | None = None, dim: int = -1
+) -> Tensor:
     """Running integral along `dim` by the trapezoidal rule; one element fewer than there are sample points."""
     areas, d = _areas("cumulative_trapezoid", y, x, dx, dim)
     return cumsum(areas, d) / 2
@@ -105,6 +115,7 @@ def _slope(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     inside = (left * after + right * before) / (before + after)
     first, last = steps.narrow(dim, 0, 1), steps.narrow(dim, n - 2, 1)
     if edge_order == 2:
+
         def beyond(step: Tensor, other: Tensor, width: Tensor, next_width: Tensor) -> Tensor:
             return step + (step - other) * width / (width + next_width)
 
@@ -117,12 +128,14 @@ def _slope(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
 
 
 @function(out=False, method=False)
-def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None,
-             edge_order: int = 1) -> tuple[Tensor, ...]:
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
     """The derivative of sampled values along each dimension of `dim` (all by default), by central differences.
 
-    `spacing` is the distance between samples (1 by default), or per dimension a distance or a tensor of coordinates. `edge_order` 1 or 2
-    is the order at the edges. Raises RuntimeError for dimensions with fewer than `edge_order + 1` samples.
+    `spacing` is the distance between samples (1 by default), or per dimension a distance or a tensor of coordinates.
+    `edge_order` 1 or 2 is the order at the edges. Raises RuntimeError for dimensions with fewer than `edge_order + 1`
+    samples.
 
     Example:
         >>> import rushlight
@@ -138,12 +151,22 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | N
     spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
-        raise RuntimeError(f"gradient: expected spacing to have {len(dims)} elements, one per dimension, got {len(spacings)}")
+        raise RuntimeError(
+            f"gradient: expected spacing to have {len(dims)} elements, one per dimension, got {len(spacings)}"
+        )
     for d, space in zip(dims, spacings):
         if input.shape[d] <= edge_order:
-            raise RuntimeError(f"gradient: expected each dimension size to be at least edge_order+1, got {input.shape[d]} at {d}")
+            raise RuntimeError(
+                f"gradient: expected each dimension size to be at least edge_order+1, got {input.shape[d]} at {d}"
+            )
         if isinstance(space, Tensor) and space.ndim and space.shape[0] != input.shape[d]:
-            raise RuntimeError(f"gradient: expected one coordinate per sample, got {space.shape[0]} for {input.shape[d]} at {d}")
+            raise RuntimeError(
+                f"gradient: expected one coordinate per sample, got {space.shape[0]} for {input.shape[d]} at {d}"
+            )
     values = input if input.dtype.is_inexact else input.to(dtypes.get_default_dtype())
-    return tuple([_slope(values, d, space.item() if isinstance(space, Tensor) and not space.ndim else space, edge_order)
-                  for d, space in zip(dims, spacings)])
+    return tuple(
+        [
+            _slope(values, d, space.item() if isinstance(space, Tensor) and not space.ndim else space, edge_order)
+            for d, space in zip(dims, spacings)
+        ]
+    )

@@ -99,8 +99,8 @@ def isreal(input):
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Is each element near the other one? `abs(input - other) <= atol + rtol * abs(other)`.
 
-    Infinities are near only themselves. NaN is near NaN if `equal_nan`. Raises RuntimeError for tensors of different dtypes or
-    negative tolerances.
+    Infinities are near only themselves. NaN is near NaN if `equal_nan`. Raises RuntimeError for tensors of different
+    dtypes or negative tolerances.
 
     Example:
         >>> import rushlight
@@ -109,7 +109,9 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     """
     check_tensors(eq.op, (input, other), ("input", "other"))
     if input.dtype is not other.dtype:
-        raise RuntimeError(f"isclose: input has dtype {input.dtype.name} and other {other.dtype.name}; convert one with .to(dtype)")
+        raise RuntimeError(
+            f"isclose: input has dtype {input.dtype.name} and other {other.dtype.name}; convert one with .to(dtype)"
+        )
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     close = input == other

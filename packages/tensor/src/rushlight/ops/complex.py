@@ -27,11 +27,23 @@ def _infer_part(input: Meta) -> Meta:
     return meta(input.dtype.to_real(), input.shape, tuple([2 * stride for stride in input.strides]), input.device)
 
 
-real_op = view("real", _infer_part, lambda array: array.real, doc="The real parts, in the same memory.",
-               samples=lambda: [Sample((_Z,))], reference=np.real)
-imag_op = view("imag", _infer_part, lambda array: array.imag, doc="The imaginary parts, in the same memory.",
-               samples=lambda: [Sample((_Z,))], reference=np.imag,
-               errors=lambda: [ErrorSample((_Z.real.copy(),), (), RuntimeError, "non-complex")])
+real_op = view(
+    "real",
+    _infer_part,
+    lambda array: array.real,
+    doc="The real parts, in the same memory.",
+    samples=lambda: [Sample((_Z,))],
+    reference=np.real,
+)
+imag_op = view(
+    "imag",
+    _infer_part,
+    lambda array: array.imag,
+    doc="The imaginary parts, in the same memory.",
+    samples=lambda: [Sample((_Z,))],
+    reference=np.imag,
+    errors=lambda: [ErrorSample((_Z.real.copy(),), (), RuntimeError, "non-complex")],
+)
 
 
 @function(method=False, out=False)
@@ -130,18 +142,27 @@ def angle(input: Tensor) -> Tensor:
 
 def _infer_complex(real: Meta, imag: Meta) -> Meta:
     if real.dtype is not imag.dtype or not real.dtype.is_floating_point or real.dtype is dtypes.bfloat16:
-        raise RuntimeError(f"complex: Expected both inputs to be Half, Float or Double tensors of one dtype, got {real.dtype.name} "
-                           f"and {imag.dtype.name}")
+        raise RuntimeError(
+            f"complex: Expected both inputs to be Half, Float or Double tensors of one dtype, got {real.dtype.name} "
+            f"and {imag.dtype.name}"
+        )
     return meta(real.dtype.to_complex(), broadcast_shapes_of("complex", (real, imag)), None, real.device)
 
 
-complex_op = structured("complex", _infer_complex, doc="Complex numbers from real and imaginary parts.",
-                        samples=lambda: [Sample((_Z.real.copy(), _Z.imag.copy()))], reference=lambda re, im: re + 1j * im)
+complex_op = structured(
+    "complex",
+    _infer_complex,
+    doc="Complex numbers from real and imaginary parts.",
+    samples=lambda: [Sample((_Z.real.copy(), _Z.imag.copy()))],
+    reference=lambda re, im: re + 1j * im,
+)
 
 
 @kernel(complex_op, "cpu")
 def _complex(re: np.ndarray, im: np.ndarray) -> np.ndarray:
-    result = np.empty(np.broadcast_shapes(re.shape, im.shape), np.complex128 if re.dtype == np.float64 else np.complex64)
+    result = np.empty(
+        np.broadcast_shapes(re.shape, im.shape), np.complex128 if re.dtype == np.float64 else np.complex64
+    )
     result.real, result.imag = re, im
     return result
 
@@ -172,8 +193,10 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """
     check_tensors(complex_op, (abs, angle), ("real", "imag"))
     if abs.dtype is not angle.dtype:
-        raise RuntimeError(f"polar: expected object of scalar type {abs.dtype.name} but got scalar type {angle.dtype.name} "
-                           "for second argument")
+        raise RuntimeError(
+            f"polar: expected object of scalar type {abs.dtype.name} but got scalar type {angle.dtype.name} "
+            "for second argument"
+        )
     return complex(abs * cos(angle), abs * sin(angle))
 
 
@@ -188,9 +211,15 @@ def _as_real(array: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
 
 
-as_real_op = view("view_as_real", _infer_as_real, _as_real, doc="The parts along a new last dimension, in the same memory.",
-                  samples=lambda: [Sample((_Z,))], reference=lambda z: np.stack((z.real, z.imag), -1),
-                  errors=lambda: [ErrorSample((_Z.real.copy(),), (), RuntimeError, "complex")])
+as_real_op = view(
+    "view_as_real",
+    _infer_as_real,
+    _as_real,
+    doc="The parts along a new last dimension, in the same memory.",
+    samples=lambda: [Sample((_Z,))],
+    reference=lambda z: np.stack((z.real, z.imag), -1),
+    errors=lambda: [ErrorSample((_Z.real.copy(),), (), RuntimeError, "complex")],
+)
 
 
 @function(out=False, method=False)
@@ -206,19 +235,28 @@ def _infer_as_complex(input: Meta) -> Meta:
     if not input.dtype.is_floating_point or input.dtype is dtypes.bfloat16 or input.dtype is dtypes.float16:
         raise RuntimeError(f"view_as_complex: is only supported for float and double tensors, got {input.dtype.name}")
     if input.ndim == 0 or input.shape[-1] != 2:
-        raise RuntimeError(f"view_as_complex: Tensor must have a last dimension of size 2, got shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"view_as_complex: Tensor must have a last dimension of size 2, got shape {shape_text(input.shape)}"
+        )
     if input.strides[-1] != 1 or any(stride % 2 for stride in input.strides[:-1]):
-        raise RuntimeError(f"view_as_complex: Tensor must have a last dimension with stride 1 and even strides elsewhere, got "
-                           f"{input.strides}; use .contiguous() first")
-    return meta(input.dtype.to_complex(), input.shape[:-1], tuple([stride // 2 for stride in input.strides[:-1]]), input.device)
+        raise RuntimeError(
+            f"view_as_complex: Tensor must have a last dimension with stride 1 and even strides elsewhere, got "
+            f"{input.strides}; use .contiguous() first"
+        )
+    return meta(
+        input.dtype.to_complex(), input.shape[:-1], tuple([stride // 2 for stride in input.strides[:-1]]), input.device
+    )
 
 
-as_complex_op = view("view_as_complex", _infer_as_complex,
-                     lambda array: array.view(np.complex64 if array.itemsize == 4 else np.complex128)[..., 0],
-                     doc="Pairs along the last dimension as complex numbers, in the same memory.",
-                     samples=lambda: [Sample((np.arange(6, dtype=np.float32).reshape(3, 2),))],
-                     reference=lambda x: x[..., 0] + 1j * x[..., 1],
-                     errors=lambda: [ErrorSample((np.zeros((2, 3), np.float32),), (), RuntimeError, "size 2")])
+as_complex_op = view(
+    "view_as_complex",
+    _infer_as_complex,
+    lambda array: array.view(np.complex64 if array.itemsize == 4 else np.complex128)[..., 0],
+    doc="Pairs along the last dimension as complex numbers, in the same memory.",
+    samples=lambda: [Sample((np.arange(6, dtype=np.float32).reshape(3, 2),))],
+    reference=lambda x: x[..., 0] + 1j * x[..., 1],
+    errors=lambda: [ErrorSample((np.zeros((2, 3), np.float32),), (), RuntimeError, "size 2")],
+)
 
 
 @function(out=False, method=False)

@@ -25,10 +25,14 @@ def check_not_empty(name: str, input: Meta, dim: tuple[int, ...]) -> None:
     for d in dim:
         if input.shape[d] == 0:
             if len(dim) == input.ndim and input.ndim > 1 or input.ndim == 1 and name.startswith("a"):
-                raise RuntimeError(f"{name}: Expected reduction dim to be specified for input.numel() == 0, the tensor of shape "
-                                   f"{shape_text(input.shape)} has no element to choose")
-            raise IndexError(f"{name}: Expected reduction dim {d} to have non-zero size, got a tensor of shape "
-                             f"{shape_text(input.shape)}")
+                raise RuntimeError(
+                    f"{name}: Expected reduction dim to be specified for input.numel() == 0, the tensor of shape "
+                    f"{shape_text(input.shape)} has no element to choose"
+                )
+            raise IndexError(
+                f"{name}: Expected reduction dim {d} to have non-zero size, got a tensor of shape "
+                f"{shape_text(input.shape)}"
+            )
 
 
 def check_order(name: str, input: Meta) -> None:
@@ -46,13 +50,25 @@ def _infer_extreme(name: str) -> Callable:
     return infer
 
 
-amax_op = reduction("amax", _infer_extreme("amax"), reduce=(None, s.maximum, None), doc="The largest element over dimensions.",
-                    numpy=lambda x, dim, keepdim: np.maximum.reduce(x, axis=dim, keepdims=keepdim), samples=reduced_samples,
-                    reference=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim))
+amax_op = reduction(
+    "amax",
+    _infer_extreme("amax"),
+    reduce=(None, s.maximum, None),
+    doc="The largest element over dimensions.",
+    numpy=lambda x, dim, keepdim: np.maximum.reduce(x, axis=dim, keepdims=keepdim),
+    samples=reduced_samples,
+    reference=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim),
+)
 
-amin_op = reduction("amin", _infer_extreme("amin"), reduce=(None, s.minimum, None), doc="The smallest element over dimensions.",
-                    numpy=lambda x, dim, keepdim: np.minimum.reduce(x, axis=dim, keepdims=keepdim), samples=reduced_samples,
-                    reference=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim))
+amin_op = reduction(
+    "amin",
+    _infer_extreme("amin"),
+    reduce=(None, s.minimum, None),
+    doc="The smallest element over dimensions.",
+    numpy=lambda x, dim, keepdim: np.minimum.reduce(x, axis=dim, keepdims=keepdim),
+    samples=reduced_samples,
+    reference=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim),
+)
 
 
 @function()
@@ -107,13 +123,23 @@ def _position(find: Callable) -> Callable:
     return compute
 
 
-argmax_op = reduction("argmax", _infer_position("argmax"), numpy=_position(np.argmax), samples=reduced_samples,
-                      doc="The position of the largest element along one dimension, or in the flattened tensor.",
-                      reference=lambda x, dim, keepdim: _position(np.argmax)(x, dim, keepdim))
+argmax_op = reduction(
+    "argmax",
+    _infer_position("argmax"),
+    numpy=_position(np.argmax),
+    samples=reduced_samples,
+    doc="The position of the largest element along one dimension, or in the flattened tensor.",
+    reference=lambda x, dim, keepdim: _position(np.argmax)(x, dim, keepdim),
+)
 
-argmin_op = reduction("argmin", _infer_position("argmin"), numpy=_position(np.argmin), samples=reduced_samples,
-                      doc="The position of the smallest element along one dimension, or in the flattened tensor.",
-                      reference=lambda x, dim, keepdim: _position(np.argmin)(x, dim, keepdim))
+argmin_op = reduction(
+    "argmin",
+    _infer_position("argmin"),
+    numpy=_position(np.argmin),
+    samples=reduced_samples,
+    doc="The position of the smallest element along one dimension, or in the flattened tensor.",
+    reference=lambda x, dim, keepdim: _position(np.argmin)(x, dim, keepdim),
+)
 
 
 @function()
@@ -132,7 +158,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @function()
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The position of the smallest element along `dim`, or in the flattened tensor; of the first NaN if there is one."""
+    """The position of the smallest element along `dim`, or in the flattened tensor; of the first NaN, if any."""
     return argmin_op.apply((input,), (check_dims("argmin", dim, input.ndim), bool(keepdim)))
 
 
@@ -167,7 +193,8 @@ def _extreme_function(name: str, whole: Op, position: Op, pair: Callable, word: 
     extreme.__doc__ = f"""The {word} element.
 
     `{name}(input)`: of all elements. `{name}(input, dim, keepdim=False)`: along `dim`, a named tuple (values, indices).
-    `{name}(input, other)`: the {word} one of each pair. NaN if there is one. Raises IndexError or RuntimeError over nothing.
+    `{name}(input, other)`: the {word} one of each pair. NaN if there is one. Raises IndexError or RuntimeError over
+    nothing.
 
     Example:
         >>> import rushlight

@@ -64,7 +64,9 @@ def ndtr(input):
     return 0.5 * s.erfc(input * -math.sqrt(0.5))
 
 
-@elementwise(promote="float", supports="float", numpy=from_scipy("ndtri"), namespace="special", method=False, domain=(0.0, 1.0))
+@elementwise(
+    promote="float", supports="float", numpy=from_scipy("ndtri"), namespace="special", method=False, domain=(0.0, 1.0)
+)
 def ndtri(input):
     """Quantile of the normal distribution: the `y` with `ndtr(y) = input`; NaN outside [0, 1]."""
     return scalar_gamma.ndtri(input)
@@ -106,8 +108,15 @@ def digamma(input):
     return scalar_gamma.digamma(input)
 
 
-@elementwise(promote="float", supports="float", numpy=from_scipy("zeta"), namespace="special", method=False, tensors=(),
-             domain=(1.5, 10.0))
+@elementwise(
+    promote="float",
+    supports="float",
+    numpy=from_scipy("zeta"),
+    namespace="special",
+    method=False,
+    tensors=(),
+    domain=(1.5, 10.0),
+)
 def zeta(input, other):
     """Hurwitz's zeta function: the sum of `(other + k) ** -input` over `k >= 0`."""
     return scalar_gamma.zeta(input, other)
@@ -126,7 +135,10 @@ def _polygamma(n: int, input: Tensor) -> Tensor:
 
 @function(method=False)
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """The `n`-th derivative of `digamma`: `(-1)**(n + 1) * n! * zeta(n + 1, input)`. Raises RuntimeError for a negative `n`."""
+    """The `n`-th derivative of `digamma`: `(-1)**(n + 1) * n! * zeta(n + 1, input)`.
+
+    Raises RuntimeError for a negative `n`.
+    """
     return _polygamma(n, input)
 
 
@@ -138,7 +150,8 @@ def _polygamma_method(input: Tensor, n: int) -> Tensor:
 
 @function(inplace=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """Logarithm of the multivariate gamma function of dimension `p`: `log(pi) p (p-1) / 4 + sum(lgamma(input - i / 2), i < p)`.
+    """Logarithm of the multivariate gamma function of dimension `p`: `log(pi) p (p-1) / 4 + sum(lgamma(input - i / 2),
+    i < p)`.
 
     Raises RuntimeError for `p < 1`.
     """
@@ -150,13 +163,19 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return sum(lgamma(input.unsqueeze(-1) + steps), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
-@elementwise(promote="float", supports="float", numpy=from_scipy("gammainc"), tensors=("input", "other"), domain=(0.0, 20.0))
+@elementwise(
+    promote="float", supports="float", numpy=from_scipy("gammainc"), tensors=("input", "other"), domain=(0.0, 20.0)
+)
 def igamma(input, other):
-    """Regularised lower incomplete gamma function: the gamma distribution of shape `input`'s probability below `other`."""
+    """Regularised lower incomplete gamma function: the gamma distribution of shape `input`'s probability below
+    `other`.
+    """
     return scalar_gamma.igamma(input, other)
 
 
-@elementwise(promote="float", supports="float", numpy=from_scipy("gammaincc"), tensors=("input", "other"), domain=(0.0, 20.0))
+@elementwise(
+    promote="float", supports="float", numpy=from_scipy("gammaincc"), tensors=("input", "other"), domain=(0.0, 20.0)
+)
 def igammac(input, other):
     """Regularised upper incomplete gamma function: `1 - igamma(input, other)`, without cancellation."""
     return scalar_gamma.igammac(input, other)

@@ -22,19 +22,27 @@ _VALUES = np.array([0.5, 1.5, 1.0, 3.0], np.float32)
 
 def _infer_bincount(input: Meta, weights: Meta | None, *, minlength: int) -> None:
     if input.ndim != 1 or input.dtype.category != 1:
-        raise RuntimeError(f"bincount: only supports 1-d non-negative integral inputs, got {input.dtype.name} of shape "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"bincount: only supports 1-d non-negative integral inputs, got {input.dtype.name} of shape "
+            f"{shape_text(input.shape)}"
+        )
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
     if weights is not None and weights.shape != input.shape:
-        raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input, got {shape_text(weights.shape)} and "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"bincount: weights should be 1-d and have the same length as input, got {shape_text(weights.shape)} and "
+            f"{shape_text(input.shape)}"
+        )
     return None
 
 
-bincount_op = structured("bincount", _infer_bincount, doc="How often each number from 0 on occurs.",
-                         samples=lambda: [Sample((np.array([0, 2, 2]), None), (4,))],
-                         reference=lambda x, weights, minlength: np.bincount(x, weights, minlength))
+bincount_op = structured(
+    "bincount",
+    _infer_bincount,
+    doc="How often each number from 0 on occurs.",
+    samples=lambda: [Sample((np.array([0, 2, 2]), None), (4,))],
+    reference=lambda x, weights, minlength: np.bincount(x, weights, minlength),
+)
 
 
 @kernel(bincount_op, "cpu")
@@ -69,9 +77,13 @@ def _infer_histc(input: Meta, min: Meta, max: Meta, *, bins: int) -> Meta:
     return meta(input.dtype, (bins,), None, input.device)
 
 
-histc_op = structured("histc", _infer_histc, doc="Counts in bins of equal width between min and max.",
-                      samples=lambda: [Sample((_VALUES, 0.0, 4.0), (4,))],
-                      reference=lambda x, low, high, bins: np.histogram(x, bins, (low, high))[0])
+histc_op = structured(
+    "histc",
+    _infer_histc,
+    doc="Counts in bins of equal width between min and max.",
+    samples=lambda: [Sample((_VALUES, 0.0, 4.0), (4,))],
+    reference=lambda x, low, high, bins: np.histogram(x, bins, (low, high))[0],
+)
 
 
 @kernel(histc_op, "cpu")
@@ -110,15 +122,23 @@ def _infer_histogram(input: Meta, edges: Meta, weight: Meta | None, *, density: 
     if edges.dtype is not input.dtype or weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError("histogram: input, bins and weight must have the same dtype")
     if weight is not None and weight.shape != input.shape:
-        raise RuntimeError(f"histogram: weight must have the shape of input, got {shape_text(weight.shape)} and {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"histogram: weight must have the input's shape, got {shape_text(weight.shape)} and {shape_text(input.shape)}"
+        )
     if edges.ndim != 1 or edges.numel < 2:
-        raise RuntimeError(f"histogram: bins tensor should have one dimension and at least 2 elements, got {shape_text(edges.shape)}")
+        raise RuntimeError(
+            f"histogram: bins tensor should have one dimension and at least 2 elements, got {shape_text(edges.shape)}"
+        )
     return meta(input.dtype, (edges.numel - 1,), None, input.device)
 
 
-histogram_op = structured("histogram", _infer_histogram, doc="Counts, weights or densities between increasing edges.",
-                          samples=lambda: [Sample((_VALUES, np.array([0, 1, 4], np.float32), None), (False,))],
-                          reference=lambda x, edges, weight, density: np.histogram(x, edges, weights=weight, density=density)[0])
+histogram_op = structured(
+    "histogram",
+    _infer_histogram,
+    doc="Counts, weights or densities between increasing edges.",
+    samples=lambda: [Sample((_VALUES, np.array([0, 1, 4], np.float32), None), (False,))],
+    reference=lambda x, edges, weight, density: np.histogram(x, edges, weights=weight, density=density)[0],
+)
 
 
 @kernel(histogram_op, "cpu")
@@ -129,12 +149,19 @@ def _histogram(x: np.ndarray, edges: np.ndarray, weight: np.ndarray | None, dens
 
 
 @function()
-def histogram(input: Tensor, bins: int | Tensor, *, range: tuple[float, float] | None = None, weight: Tensor | None = None,
-              density: bool = False) -> Any:
+def histogram(
+    input: Tensor,
+    bins: int | Tensor,
+    *,
+    range: tuple[float, float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
     """Counts in bins and the edges of the bins: a named tuple (hist, bin_edges).
 
-    `bins` is a number of bins of equal width over `range` (of the data by default), or a tensor of increasing edges. `weight` adds weights
-    up, `density` divides so that the integral is 1. Raises RuntimeError for other dtypes than floating point.
+    `bins` is a number of bins of equal width over `range` (of the data by default), or a tensor of increasing edges.
+    `weight` adds weights up, `density` divides so that the integral is 1. Raises RuntimeError for other dtypes than
+    floating point.
     """
     if not isinstance(bins, Tensor):
         if bins <= 0:
@@ -154,7 +181,9 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: tuple[float, float] |
 # Places in a sorted sequence
 
 
-def _infer_searchsorted(sorted_sequence: Meta, input: Meta, sorter: Meta | None, *, right: bool, out_int32: bool) -> Meta:
+def _infer_searchsorted(
+    sorted_sequence: Meta, input: Meta, sorter: Meta | None, *, right: bool, out_int32: bool
+) -> Meta:
     if sorted_sequence.ndim == 0:
         raise RuntimeError("searchsorted: boundaries tensor should have positive dimension, but got 0 dimension")
     if input.weak:
@@ -162,24 +191,35 @@ def _infer_searchsorted(sorted_sequence: Meta, input: Meta, sorter: Meta | None,
             raise RuntimeError("searchsorted: input value can be a scalar only when boundaries tensor dimension is 1")
     else:
         if sorted_sequence.dtype is not input.dtype:
-            raise RuntimeError(f"searchsorted: boundary and input should have the same dtype, got {sorted_sequence.dtype.name} and "
-                               f"{input.dtype.name}")
+            raise RuntimeError(
+                f"searchsorted: boundary and input should have the same dtype, got {sorted_sequence.dtype.name} and "
+                f"{input.dtype.name}"
+            )
         if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != input.shape[:-1]:
-            raise RuntimeError(f"searchsorted: boundaries tensor should be 1 dimension or the first N-1 dimensions of both must match, got "
-                               f"{shape_text(sorted_sequence.shape)} and {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"searchsorted: boundaries must have 1 dimension, or all sizes but the last must match: got "
+                f"{shape_text(sorted_sequence.shape)} and {shape_text(input.shape)}"
+            )
     if sorter is not None:
         if sorter.dtype is not dtypes.int64:
             raise RuntimeError(f"searchsorted: sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}")
         if sorter.shape != sorted_sequence.shape:
-            raise RuntimeError(f"searchsorted: boundary and sorter must have the same size, got {shape_text(sorted_sequence.shape)} and "
-                               f"{shape_text(sorter.shape)}")
+            raise RuntimeError(
+                f"searchsorted: boundaries and sorter must have one size: got {shape_text(sorted_sequence.shape)} and "
+                f"{shape_text(sorter.shape)}"
+            )
     return meta(dtypes.int32 if out_int32 else dtypes.int64, input.shape, None, sorted_sequence.device)
 
 
 searchsorted_op = structured(
-    "searchsorted", _infer_searchsorted, doc="Where each value belongs in a sorted sequence, or row by row in sorted rows.",
+    "searchsorted",
+    _infer_searchsorted,
+    doc="Where each value belongs in a sorted sequence, or row by row in sorted rows.",
     samples=lambda: [Sample((np.array([1.0, 2.0, 3.0], np.float32), _VALUES, None), (False, False))],
-    reference=lambda sequence, x, sorter, right, out_int32: np.searchsorted(sequence, x, "right" if right else "left", sorter))
+    reference=lambda sequence, x, sorter, right, out_int32: np.searchsorted(
+        sequence, x, "right" if right else "left", sorter
+    ),
+)
 
 
 @kernel(searchsorted_op, "cpu")
@@ -201,12 +241,20 @@ def _searchsorted(sequence: np.ndarray, x: Any, sorter: np.ndarray | None, right
 
 
 @function(method=False)
-def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False, right: bool = False,
-                 side: str | None = None, sorter: Tensor | None = None) -> Tensor:
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
     """The index at which each value would be inserted to keep the last dimension of `sorted_sequence` sorted.
 
-    Before equal elements, after them for `right` (or `side="right"`). `sorter` sorts a sequence that is not. Shapes: a 1-dim sequence takes
-    any input, else all but the last sizes must match. Raises RuntimeError when they do not, or the dtypes differ.
+    Before equal elements, after them for `right` (or `side="right"`). `sorter` sorts a sequence that is not. Shapes: a
+    1-dim sequence takes any input, else all but the last sizes must match. Raises RuntimeError when they do not, or the
+    dtypes differ.
 
     Example:
         >>> import rushlight
@@ -217,7 +265,9 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: 
         if side not in ("left", "right"):
             raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
         if right and side == "left":
-            raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
+            raise RuntimeError(
+                "searchsorted: side and right can't be set to opposites, got side of left while right was True"
+            )
         right = side == "right"
     return searchsorted_op.apply((sorted_sequence, input, sorter), (bool(right), bool(out_int32)))
 

@@ -39,7 +39,9 @@ def sgn(input):
         return s.sign(input)
     size = s.abs(input)
     zero = size == 0
-    return s.select(zero, s.constant(0, input), input / s.cast(s.select(zero, s.constant(1, size), size), s.dtype_of(input)))
+    return s.select(
+        zero, s.constant(0, input), input / s.cast(s.select(zero, s.constant(1, size), size), s.dtype_of(input))
+    )
 
 
 @elementwise(promote="bool", supports="real", inplace=False)

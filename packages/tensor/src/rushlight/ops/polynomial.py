@@ -85,9 +85,19 @@ def _declare(name: str, definition: Callable, vectorised: Callable, doc: str) ->
     def scalar(input, n):
         return definition(input, n)
 
-    scalar.__name__, scalar.__doc__ = name, f"{doc} of degree `n`, which is rounded towards zero; 0 for a negative or infinite degree."
-    return elementwise(promote="float", supports="float", numpy=vectorised, namespace="special", method=False, tensors=(),
-                       domain=(0.0, 4.0))(scalar)
+    scalar.__name__, scalar.__doc__ = (
+        name,
+        f"{doc} of degree `n`, which is rounded towards zero; 0 for a negative or infinite degree.",
+    )
+    return elementwise(
+        promote="float",
+        supports="float",
+        numpy=vectorised,
+        namespace="special",
+        method=False,
+        tensors=(),
+        domain=(0.0, 4.0),
+    )(scalar)
 
 
 def _chebyshev(letter: str, kind: str, first: Callable) -> None:
@@ -95,22 +105,46 @@ def _chebyshev(letter: str, kind: str, first: Callable) -> None:
         return 2 * x * here - before
 
     plain, shifted = f"chebyshev_polynomial_{letter}", f"shifted_chebyshev_polynomial_{letter}"
-    _declare(plain, lambda x, n: chebyshev(x, n, first(x)), _vectorised(first, step), f"Chebyshev polynomial of the {kind} kind")
+    _declare(
+        plain,
+        lambda x, n: chebyshev(x, n, first(x)),
+        _vectorised(first, step),
+        f"Chebyshev polynomial of the {kind} kind",
+    )
     vectorised = _vectorised(first, step)
-    _declare(shifted, lambda x, n: chebyshev(2 * x - 1, n, first(2 * x - 1)), lambda x, n: vectorised(2 * x - 1, n),
-             f"Chebyshev polynomial of the {kind} kind at `2 * input - 1`")
+    _declare(
+        shifted,
+        lambda x, n: chebyshev(2 * x - 1, n, first(2 * x - 1)),
+        lambda x, n: vectorised(2 * x - 1, n),
+        f"Chebyshev polynomial of the {kind} kind at `2 * input - 1`",
+    )
 
 
 _chebyshev("t", "first", lambda x: x)
 _chebyshev("u", "second", lambda x: 2 * x)
 _chebyshev("v", "third", lambda x: 2 * x - 1)
 _chebyshev("w", "fourth", lambda x: 2 * x + 1)
-_declare("hermite_polynomial_h", lambda x, n: hermite(x, n, 0 * x + 2),
-         _vectorised(lambda x: 2 * x, lambda x, k, here, before: 2 * (x * here - (k - 1) * before)), "Physicists' Hermite polynomial")
-_declare("hermite_polynomial_he", lambda x, n: hermite(x, n, 0 * x + 1),
-         _vectorised(lambda x: x, lambda x, k, here, before: x * here - (k - 1) * before), "Probabilists' Hermite polynomial")
-_declare("laguerre_polynomial_l", laguerre,
-         _vectorised(lambda x: 1 - x, lambda x, k, here, before: ((2 * k - 1 - x) * here - (k - 1) * before) / k),
-         "Laguerre polynomial")
-_declare("legendre_polynomial_p", legendre,
-         _vectorised(lambda x: x, lambda x, k, here, before: ((2 * k - 1) * x * here - (k - 1) * before) / k), "Legendre polynomial")
+_declare(
+    "hermite_polynomial_h",
+    lambda x, n: hermite(x, n, 0 * x + 2),
+    _vectorised(lambda x: 2 * x, lambda x, k, here, before: 2 * (x * here - (k - 1) * before)),
+    "Physicists' Hermite polynomial",
+)
+_declare(
+    "hermite_polynomial_he",
+    lambda x, n: hermite(x, n, 0 * x + 1),
+    _vectorised(lambda x: x, lambda x, k, here, before: x * here - (k - 1) * before),
+    "Probabilists' Hermite polynomial",
+)
+_declare(
+    "laguerre_polynomial_l",
+    laguerre,
+    _vectorised(lambda x: 1 - x, lambda x, k, here, before: ((2 * k - 1 - x) * here - (k - 1) * before) / k),
+    "Laguerre polynomial",
+)
+_declare(
+    "legendre_polynomial_p",
+    legendre,
+    _vectorised(lambda x: x, lambda x, k, here, before: ((2 * k - 1) * x * here - (k - 1) * before) / k),
+    "Legendre polynomial",
+)

@@ -68,7 +68,9 @@ def _pow(a: Any, b: Any) -> Any:
         return np.power(a, b)
     if kind.kind == "i" and np.any(np.less(b, 0)):
         # The reciprocal rounded towards zero: only 1 and -1 have one that is not 0.
-        flipped = np.where(np.equal(a, 1), 1, np.where(np.equal(a, -1), np.where(np.equal(np.bitwise_and(b, 1), 0), 1, -1), 0))
+        flipped = np.where(
+            np.equal(a, 1), 1, np.where(np.equal(a, -1), np.where(np.equal(np.bitwise_and(b, 1), 0), 1, -1), 0)
+        )
         return np.where(np.less(b, 0), flipped, np.power(a, np.maximum(b, 0)))
     return np.power(a, b)
 
@@ -89,16 +91,18 @@ _BY_EXPONENT = {2: square_op, 3: _times_itself_twice, 0.5: sqrt, -0.5: rsqrt, -1
 
 def _check_exponent(name: str, input: Any, exponent: Any) -> None:
     if type(exponent) is int and exponent < 0 and isinstance(input, Tensor) and input.dtype.category == 1:
-        raise RuntimeError(f"{name}: Integers to negative integer powers are not allowed, got exponent {exponent}; "
-                           "convert the tensor to floating point")
+        raise RuntimeError(
+            f"{name}: Integers to negative integer powers are not allowed, got exponent {exponent}; "
+            "convert the tensor to floating point"
+        )
 
 
 @function()
 def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power, element by element: `input ** exponent`. One of the two may be a number.
 
-    Shapes: the two broadcast. Integer powers of integers stay integers and wrap around. Raises RuntimeError for an integer tensor
-    with a negative integer number as exponent.
+    Shapes: the two broadcast. Integer powers of integers stay integers and wrap around. Raises RuntimeError for an
+    integer tensor with a negative integer number as exponent.
 
     Example:
         >>> import rushlight
@@ -145,6 +149,7 @@ extend_tensor("__ipow__", _pow_)
 @function()
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power in double precision, whatever the operands: `input.double() ** exponent`."""
+
     def is_complex(x: Any) -> bool:
         return x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
 
@@ -156,8 +161,10 @@ def _float_power_(self: Tensor, exponent: Tensor | Number) -> Tensor:
     """In-place form of `float_power`; RuntimeError unless the tensor has double precision."""
     result = float_power(self, exponent)
     if self.dtype is not result.dtype:
-        raise RuntimeError(f"float_power_: the tensor has dtype {self.dtype.name}, the result {result.dtype.name}; "
-                           "use float_power() without underscore")
+        raise RuntimeError(
+            f"float_power_: the tensor has dtype {self.dtype.name}, the result {result.dtype.name}; "
+            "use float_power() without underscore"
+        )
     return store("float_power_", self, result)
 
 
@@ -177,8 +184,13 @@ def _infer_frexp(input: Meta) -> tuple[Meta, Meta]:
     return input.replace(shape=input.shape), meta(dtypes.int32, input.shape, None, input.device)
 
 
-frexp_op = structured("frexp", _infer_frexp, doc="Significand in [0.5, 1) and binary exponent.",
-                      samples=lambda: [Sample((np.array([0.75, -3.0, 0.0, 1e-3], np.float32),))], reference=np.frexp)
+frexp_op = structured(
+    "frexp",
+    _infer_frexp,
+    doc="Significand in [0.5, 1) and binary exponent.",
+    samples=lambda: [Sample((np.array([0.75, -3.0, 0.0, 1e-3], np.float32),))],
+    reference=np.frexp,
+)
 
 
 @kernel(frexp_op, "cpu")

@@ -15,11 +15,15 @@ from rushlight.ops.sorting import sort
 _ROUNDED = {"lower": floor, "higher": ceil, "nearest": round}
 
 
-def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
+def _quantile(
+    name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool
+) -> Tensor:
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(f"{name}: input tensor must be either float or double dtype, got {input.dtype.name}")
     if interpolation not in ("linear", "midpoint", *_ROUNDED):
-        raise RuntimeError(f"{name}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(
+            f"{name}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}: q must be in the range [0, 1] but got {q}")
@@ -27,7 +31,9 @@ def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keep
     if q.ndim > 1:
         raise RuntimeError(f"{name}: q must be a scalar or 1D tensor, got {q.ndim} dimensions")
     if q.dtype is not input.dtype:
-        raise RuntimeError(f"{name}: q tensor must be same dtype as the input tensor, got {q.dtype.name} and {input.dtype.name}")
+        raise RuntimeError(
+            f"{name}: q tensor must be same dtype as the input tensor, got {q.dtype.name} and {input.dtype.name}"
+        )
     if not bool(((q >= 0) & (q <= 1)).all()):
         raise RuntimeError(f"{name}: q values must be in the range [0, 1]")
     d = 0 if dim is None else check_dim(name, dim, input.ndim)
@@ -61,11 +67,13 @@ def _at(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Tensor:
 
 
 @function()
-def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+def quantile(
+    input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """The value below which a share `q` of the elements lies, of all or along `dim`; NaN if there is one.
 
-    Between two elements `interpolation` decides: linear, lower, higher, nearest, midpoint. Shapes: a tensor `q` adds a first dimension.
-    Raises RuntimeError for `q` outside [0, 1], of another dtype, or an empty input.
+    Between two elements `interpolation` decides: linear, lower, higher, nearest, midpoint. Shapes: a tensor `q` adds a
+    first dimension. Raises RuntimeError for `q` outside [0, 1], of another dtype, or an empty input.
 
     Example:
         >>> import rushlight
@@ -76,7 +84,8 @@ def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: 
 
 
 @function()
-def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *,
-                interpolation: str = "linear") -> Tensor:
+def nanquantile(
+    input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """The quantile of the elements that are not NaN, as `quantile`; NaN where all are."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -43,12 +43,20 @@ def _scan_samples() -> list[Sample]:
     return [Sample((_MATRIX,), (0, dtypes.float32, False)), Sample((_MATRIX,), (1, dtypes.float32, True))]
 
 
-cumsum_op = structured("cumsum", _infer_scan, doc="Running sum, from the last element backwards for `reverse`.",
-                       samples=_scan_samples,
-                       reference=lambda x, dim, dtype, reverse: _accumulate(np.add, x, dim, dtypes.float64, reverse))
-cumprod_op = structured("cumprod", _infer_scan, doc="Running product, from the last element backwards for `reverse`.",
-                        samples=_scan_samples,
-                        reference=lambda x, dim, dtype, reverse: _accumulate(np.multiply, x, dim, dtypes.float64, reverse))
+cumsum_op = structured(
+    "cumsum",
+    _infer_scan,
+    doc="Running sum, from the last element backwards for `reverse`.",
+    samples=_scan_samples,
+    reference=lambda x, dim, dtype, reverse: _accumulate(np.add, x, dim, dtypes.float64, reverse),
+)
+cumprod_op = structured(
+    "cumprod",
+    _infer_scan,
+    doc="Running product, from the last element backwards for `reverse`.",
+    samples=_scan_samples,
+    reference=lambda x, dim, dtype, reverse: _accumulate(np.multiply, x, dim, dtypes.float64, reverse),
+)
 
 
 @kernel(cumsum_op, "cpu")
@@ -92,10 +100,20 @@ def _infer_extreme_scan(input: Meta, *, dim: int) -> Meta:
     return meta(dtypes.int64, input.shape, None, input.device)
 
 
-cummax_op = structured("cummax", _infer_extreme_scan, doc="Position of the largest element so far, the last one of equals.",
-                       samples=lambda: [Sample((_MATRIX,), (1,))], reference=lambda x, dim: _positions(np.maximum, x, dim))
-cummin_op = structured("cummin", _infer_extreme_scan, doc="Position of the smallest element so far, the last one of equals.",
-                       samples=lambda: [Sample((_MATRIX,), (1,))], reference=lambda x, dim: _positions(np.minimum, x, dim))
+cummax_op = structured(
+    "cummax",
+    _infer_extreme_scan,
+    doc="Position of the largest element so far, the last one of equals.",
+    samples=lambda: [Sample((_MATRIX,), (1,))],
+    reference=lambda x, dim: _positions(np.maximum, x, dim),
+)
+cummin_op = structured(
+    "cummin",
+    _infer_extreme_scan,
+    doc="Position of the smallest element so far, the last one of equals.",
+    samples=lambda: [Sample((_MATRIX,), (1,))],
+    reference=lambda x, dim: _positions(np.minimum, x, dim),
+)
 
 
 def _positions(ufunc: np.ufunc, x: np.ndarray, dim: int) -> np.ndarray:
@@ -151,9 +169,13 @@ def _infer_logcumsumexp(input: Meta, *, dim: int) -> Meta:
     return meta(input.dtype, input.shape, None, input.device)
 
 
-logcumsumexp_op = structured("logcumsumexp", _infer_logcumsumexp, doc="Running logarithm of the sum of exponentials.",
-                             samples=lambda: [Sample((_MATRIX,), (1,))],
-                             reference=lambda x, dim: np.log(np.cumsum(np.exp(x), axis=dim)))
+logcumsumexp_op = structured(
+    "logcumsumexp",
+    _infer_logcumsumexp,
+    doc="Running logarithm of the sum of exponentials.",
+    samples=lambda: [Sample((_MATRIX,), (1,))],
+    reference=lambda x, dim: np.log(np.cumsum(np.exp(x), axis=dim)),
+)
 
 
 @kernel(logcumsumexp_op, "cpu")
@@ -189,10 +211,12 @@ def _infer_affine(factor: Meta, term: Meta, *, dim: int, reverse: bool) -> Meta:
 
 
 affine_scan = structured(
-    "affine_scan", _infer_affine,
+    "affine_scan",
+    _infer_affine,
     doc="`y[k] = term[k] + factor[k] * y[k-1]`; for `reverse` its adjoint `y[k] = term[k] + factor[k+1] * y[k+1]`.",
     samples=lambda: [Sample((_MATRIX, _MATRIX + 1), (1, False)), Sample((_MATRIX, _MATRIX + 1), (0, True))],
-    reference=lambda factor, term, dim, reverse: _affine(factor, term, dim, reverse))
+    reference=lambda factor, term, dim, reverse: _affine(factor, term, dim, reverse),
+)
 
 
 @kernel(affine_scan, "cpu")
@@ -217,9 +241,12 @@ def _infer_delay(input: Meta, fill: Meta, *, dim: int, reverse: bool) -> Meta:
 
 
 delay = structured(
-    "delay", _infer_delay, doc="Elements moved one place up along a dimension (down for `reverse`), `fill` where one is missing.",
+    "delay",
+    _infer_delay,
+    doc="Elements moved one place up along a dimension (down for `reverse`), `fill` where one is missing.",
     samples=lambda: [Sample((_MATRIX, 1), (1, False)), Sample((_MATRIX, 0), (0, True))],
-    reference=lambda x, fill, dim, reverse: _delay(x, fill, dim, reverse))
+    reference=lambda x, fill, dim, reverse: _delay(x, fill, dim, reverse),
+)
 
 
 @kernel(delay, "cpu")

@@ -23,7 +23,7 @@ def where_op(condition, input, other):
 
 @function(method=False)
 def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Any:
-    """`input` where the condition holds, else `other`; without them the indices where it holds, one tensor per dimension.
+    """`input` where the condition holds, else `other`; without them the indices where it holds.
 
     Shapes: all three broadcast. Raises RuntimeError for a condition that is neither bool nor uint8.
 
@@ -36,7 +36,9 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if condition.dtype is not dtypes.bool and condition.dtype is not dtypes.uint8:
-        raise RuntimeError(f"where: expected condition to be a boolean tensor, got {condition.dtype.name}; compare it: condition != 0")
+        raise RuntimeError(
+            f"where: expected condition to be a boolean tensor, got {condition.dtype.name}; compare it: condition != 0"
+        )
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         number = type(input) if type(input) is type(other) else type(input + other)
         input = full((), input, dtype=dtypes.number_dtype(number), device=condition.device)
@@ -141,8 +143,10 @@ for _name in ("clamp_", "clip_", "clamp_min_", "clamp_max_"):
 def nan_to_num_op(input, nan, posinf, neginf):
     """NaN and the infinities replaced."""
     if s.is_complex(input):
-        parts = [_replaced(s.real(input), s.real(nan), s.real(posinf), s.real(neginf)),
-                 _replaced(s.imag(input), s.real(nan), s.real(posinf), s.real(neginf))]
+        parts = [
+            _replaced(s.real(input), s.real(nan), s.real(posinf), s.real(neginf)),
+            _replaced(s.imag(input), s.real(nan), s.real(posinf), s.real(neginf)),
+        ]
         return s.complex(*parts)
     return _replaced(input, nan, posinf, neginf)
 
@@ -153,8 +157,10 @@ def _replaced(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @function(inplace=True)
-def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """NaN replaced by `nan` (0 by default), the infinities by `posinf` and `neginf` (the largest finite numbers by default).
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """NaN replaced by `nan` (0), the infinities by `posinf` and `neginf` (by default the largest finite numbers).
 
     Example:
         >>> import rushlight
@@ -164,8 +170,12 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     if not input.dtype.is_inexact:
         return input.clone()
     largest = dtypes.finfo(input.dtype).max
-    return nan_to_num_op(input, 0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),
-                         -largest if neginf is None else float(neginf))
+    return nan_to_num_op(
+        input,
+        0.0 if nan is None else float(nan),
+        largest if posinf is None else float(posinf),
+        -largest if neginf is None else float(neginf),
+    )
 
 
 export("nan_to_num_", Tensor.nan_to_num_)

@@ -26,7 +26,9 @@ def comparable(x: np.ndarray) -> np.ndarray:
 
 
 def _radix_key(x: np.ndarray) -> np.ndarray:
-    """16-bit integers in the order of the half-precision numbers, which numpy sorts by radix, the fastest way and a stable one."""
+    """16-bit integers in the order of the half-precision numbers, which numpy sorts by radix, the fastest way and a
+    stable one.
+    """
     bits = np.where(x == 0, x.dtype.type(0), x).view(np.int16)  # -0.0 equals 0.0
     return np.where(np.isnan(x), np.int16(32767), bits ^ ((bits >> 15) & np.int16(32767)))
 
@@ -40,9 +42,13 @@ def _infer_sort(input: Meta, *, dim: int, descending: bool, stable: bool) -> Met
     return _positions_like(input, input.shape)
 
 
-argsort_op = structured("argsort", _infer_sort, doc="The positions that sort a dimension; NaN counts as the largest number.",
-                        samples=lambda: [Sample((_MATRIX,), (1, False, True)), Sample((_MATRIX,), (0, True, True))],
-                        reference=lambda x, dim, descending, stable: _argsort(x, dim, descending, True))
+argsort_op = structured(
+    "argsort",
+    _infer_sort,
+    doc="The positions that sort a dimension; NaN counts as the largest number.",
+    samples=lambda: [Sample((_MATRIX,), (1, False, True)), Sample((_MATRIX,), (0, True, True))],
+    reference=lambda x, dim, descending, stable: _argsort(x, dim, descending, True),
+)
 
 
 @kernel(argsort_op, "cpu")
@@ -77,7 +83,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements along `dim` in order and where they came from: a named tuple (values, indices).
 
-    NaN counts as the largest number. `stable` keeps equal elements in their order. Raises RuntimeError for complex tensors.
+    NaN counts as the largest number. `stable` keeps equal elements in their order. Raises RuntimeError for complex
+    tensors.
 
     Example:
         >>> import rushlight
@@ -102,14 +109,20 @@ def _infer_topk(input: Meta, *, k: int, dim: int, largest: bool, sorted: bool) -
     check_order("topk", input)
     size = input.shape[dim] if input.ndim else 1
     if not 0 <= k <= size:
-        raise RuntimeError(f"topk: selected index k out of range: k is {k}, dimension {dim} of the tensor of shape "
-                           f"{shape_text(input.shape)} has {size} elements")
+        raise RuntimeError(
+            f"topk: selected index k out of range: k is {k}, dimension {dim} of the tensor of shape "
+            f"{shape_text(input.shape)} has {size} elements"
+        )
     return _positions_like(input, tuple([k if d == dim else n for d, n in enumerate(input.shape)]))
 
 
-topk_op = structured("topk", _infer_topk, doc="The positions of the k largest (or smallest) elements of a dimension.",
-                     samples=lambda: [Sample((_MATRIX,), (2, 1, True, True)), Sample((_MATRIX,), (1, 0, False, True))],
-                     reference=lambda x, k, dim, largest, sorted: np.take(_argsort(x, dim, largest, True), np.arange(k), dim))
+topk_op = structured(
+    "topk",
+    _infer_topk,
+    doc="The positions of the k largest (or smallest) elements of a dimension.",
+    samples=lambda: [Sample((_MATRIX,), (2, 1, True, True)), Sample((_MATRIX,), (1, 0, False, True))],
+    reference=lambda x, k, dim, largest, sorted: np.take(_argsort(x, dim, largest, True), np.arange(k), dim),
+)
 
 
 @kernel(topk_op, "cpu")
@@ -152,14 +165,20 @@ def _infer_kth(input: Meta, *, k: int, dim: int) -> Meta:
         check_not_empty("kthvalue()", input, (dim,))
     size = input.shape[dim] if input.ndim else 1
     if not 1 <= k <= size:
-        raise RuntimeError(f"kthvalue: selected number k out of range: k is {k}, dimension {dim} of the tensor of shape "
-                           f"{shape_text(input.shape)} has {size} elements")
+        raise RuntimeError(
+            f"kthvalue: selected number k out of range: k is {k}, dimension {dim} of the tensor of shape "
+            f"{shape_text(input.shape)} has {size} elements"
+        )
     return _positions_like(input, reduced_shape(input.shape, (dim,), True))
 
 
-kthvalue_op = structured("kthvalue", _infer_kth, doc="The position of the k-th smallest element of a dimension.",
-                         samples=lambda: [Sample((_MATRIX,), (2, 1))],
-                         reference=lambda x, k, dim: np.take(np.argsort(x, dim, kind="stable"), [k - 1], dim))
+kthvalue_op = structured(
+    "kthvalue",
+    _infer_kth,
+    doc="The position of the k-th smallest element of a dimension.",
+    samples=lambda: [Sample((_MATRIX,), (2, 1))],
+    reference=lambda x, k, dim: np.take(np.argsort(x, dim, kind="stable"), [k - 1], dim),
+)
 
 
 @kernel(kthvalue_op, "cpu")
@@ -210,13 +229,22 @@ def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
         rest = [d for d in range(x.ndim) if d not in dim]
         rows = x.transpose(*rest, *dim).reshape(*[x.shape[d] for d in rest], -1)
         if not rows.size:
-            return np.full(reduced_shape(x.shape, dim, keepdim), np.nan if x.dtype.kind in "fV" else np.iinfo(x.dtype).min, x.dtype)
+            return np.full(
+                reduced_shape(x.shape, dim, keepdim), np.nan if x.dtype.kind in "fV" else np.iinfo(x.dtype).min, x.dtype
+            )
         return np.take_along_axis(rows, _middle(rows, -1, skip_nan), -1).reshape(reduced_shape(x.shape, dim, keepdim))
 
-    along = structured(f"{name}_position", infer_position, doc=f"The position of the {name} of a dimension.",
-                       samples=lambda: [Sample((_MATRIX,), (1,))], reference=position)
+    along = structured(
+        f"{name}_position",
+        infer_position,
+        doc=f"The position of the {name} of a dimension.",
+        samples=lambda: [Sample((_MATRIX,), (1,))],
+        reference=position,
+    )
     kernel(along, "cpu")(position)
-    whole = reduction(name, infer_value, numpy=value, doc=f"The {name} over dimensions.", samples=reduced_samples, reference=value)
+    whole = reduction(
+        name, infer_value, numpy=value, doc=f"The {name} over dimensions.", samples=reduced_samples, reference=value
+    )
     return whole, along
 
 
@@ -258,8 +286,13 @@ def _infer_mode(input: Meta, *, dim: int) -> Meta:
     return _positions_like(input, reduced_shape(input.shape, (dim,), True))
 
 
-mode_op = structured("mode", _infer_mode, doc="The position of the last one of the most frequent elements of a dimension.",
-                     samples=lambda: [Sample((_MATRIX,), (1,))], reference=lambda x, dim: _mode(x, dim))
+mode_op = structured(
+    "mode",
+    _infer_mode,
+    doc="The position of the last one of the most frequent elements of a dimension.",
+    samples=lambda: [Sample((_MATRIX,), (1,))],
+    reference=lambda x, dim: _mode(x, dim),
+)
 
 
 @kernel(mode_op, "cpu")
@@ -279,7 +312,9 @@ def _mode(x: np.ndarray, dim: int) -> np.ndarray:
 
 @function()
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The most frequent element along `dim` and its last position: a named tuple (values, indices). The smallest of equally frequent.
+    """The most frequent element along `dim` and its last position: a named tuple (values, indices).
+
+    The smallest of equally frequent.
 
     Example:
         >>> import rushlight

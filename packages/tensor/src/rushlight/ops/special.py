@@ -57,12 +57,30 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 _SAME = {
-    "digamma": gamma.digamma, "psi": gamma.digamma, "erf": gamma.erf, "erfc": gamma.erfc, "erfinv": gamma.erfinv,
-    "gammainc": gamma.igamma, "gammaincc": gamma.igammac, "gammaln": gamma.lgamma, "multigammaln": gamma.mvlgamma,
-    "polygamma": gamma.polygamma, "i0": bessel.i0, "modified_bessel_i0": bessel.i0, "modified_bessel_i1": bessel.i1,
-    "exp2": exponential.exp2, "expm1": exponential.expm1, "log1p": exponential.log1p, "logsumexp": reduction.logsumexp,
-    "log_softmax": softmax.log_softmax, "softmax": softmax.softmax, "round": rounding.round, "sinc": trigonometric.sinc,
-    "expit": sigmoid, "logit": logit, "xlogy": xlogy,
+    "digamma": gamma.digamma,
+    "psi": gamma.digamma,
+    "erf": gamma.erf,
+    "erfc": gamma.erfc,
+    "erfinv": gamma.erfinv,
+    "gammainc": gamma.igamma,
+    "gammaincc": gamma.igammac,
+    "gammaln": gamma.lgamma,
+    "multigammaln": gamma.mvlgamma,
+    "polygamma": gamma.polygamma,
+    "i0": bessel.i0,
+    "modified_bessel_i0": bessel.i0,
+    "modified_bessel_i1": bessel.i1,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "log1p": exponential.log1p,
+    "logsumexp": reduction.logsumexp,
+    "log_softmax": softmax.log_softmax,
+    "softmax": softmax.softmax,
+    "round": rounding.round,
+    "sinc": trigonometric.sinc,
+    "expit": sigmoid,
+    "logit": logit,
+    "xlogy": xlogy,
 }
 for _name, _function in _SAME.items():
     export(_name, _function, "special")

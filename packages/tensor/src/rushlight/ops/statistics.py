@@ -21,12 +21,16 @@ Correction = int | float
 
 def _infer_var(input: Meta, *, dim: tuple[int, ...], keepdim: bool, correction: Correction) -> Meta:
     if not input.dtype.is_inexact:
-        raise RuntimeError(f"var: only support floating point and complex dtypes, got {input.dtype.name}; convert the tensor first")
+        raise RuntimeError(
+            f"var: only support floating point and complex dtypes, got {input.dtype.name}; convert the tensor first"
+        )
     return meta(input.dtype.to_real(), reduced_shape(input.shape, dim, keepdim), None, input.device)
 
 
 def _var(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: Correction) -> np.ndarray:
-    """The mean square of the distances to the mean, in double precision (a sum of squares minus a square would cancel)."""
+    """The mean square of the distances to the mean, in double precision (a sum of squares minus a square would
+    cancel).
+    """
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     center = np.true_divide(np.add.reduce(wide, axis=dim, keepdims=True), count_along(array.shape, dim))
     distance = wide - center
@@ -39,15 +43,31 @@ def _reference(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: C
     return np.var(x, axis=dim, keepdims=keepdim, ddof=correction)
 
 
-var_op = reduction("var", _infer_var, numpy=_var, doc="Variance over dimensions.", samples=lambda: reduced_samples(1),
-                   reference=_reference)
+var_op = reduction(
+    "var",
+    _infer_var,
+    numpy=_var,
+    doc="Variance over dimensions.",
+    samples=lambda: reduced_samples(1),
+    reference=_reference,
+)
 
-std_op = reduction("std", _infer_var, numpy=lambda *arguments: np.sqrt(_var(*arguments)), doc="Standard deviation over dimensions.",
-                   samples=lambda: reduced_samples(0), reference=lambda *arguments: np.sqrt(_reference(*arguments)))
+std_op = reduction(
+    "std",
+    _infer_var,
+    numpy=lambda *arguments: np.sqrt(_var(*arguments)),
+    doc="Standard deviation over dimensions.",
+    samples=lambda: reduced_samples(0),
+    reference=lambda *arguments: np.sqrt(_reference(*arguments)),
+)
 
 
-def _arguments(name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Correction | None) -> tuple:
-    """The dims, keepdim and correction of a call in any of PyTorch's forms: (unbiased), (dim, unbiased, keepdim), keywords."""
+def _arguments(
+    name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Correction | None
+) -> tuple:
+    """The dims, keepdim and correction of a call in any of PyTorch's forms: (unbiased), (dim, unbiased, keepdim),
+    keywords.
+    """
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
@@ -58,8 +78,14 @@ def _arguments(name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdi
 
 
 @function()
-def var(input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
-        correction: Correction | None = None) -> Tensor:
+def var(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Correction | None = None,
+) -> Tensor:
     """Variance over `dim` (all dimensions by default): `sum((x - mean)**2) / max(0, n - correction)`.
 
     `correction` is 1 by default (Bessel's), 0 for `unbiased=False`. Raises RuntimeError for integer tensors.
@@ -73,23 +99,43 @@ def var(input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, ke
 
 
 @function()
-def std(input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
-        correction: Correction | None = None) -> Tensor:
-    """Standard deviation over `dim` (all dimensions by default), the square root of `var`; its gradient is 0 where it is 0."""
+def std(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Correction | None = None,
+) -> Tensor:
+    """Standard deviation over `dim` (all dimensions by default), the square root of `var`; its gradient is 0 where
+    it is 0.
+    """
     return std_op.apply((input,), _arguments("std", input, dim, unbiased, keepdim, correction))
 
 
 @function(method=False)
-def var_mean(input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
-             correction: Correction | None = None) -> tuple[Tensor, Tensor]:
+def var_mean(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Correction | None = None,
+) -> tuple[Tensor, Tensor]:
     """Variance and mean over `dim`, as a tuple."""
     dims, keepdim, correction = _arguments("var_mean", input, dim, unbiased, keepdim, correction)
     return var_op.apply((input,), (dims, keepdim, correction)), mean(input, dims, keepdim)
 
 
 @function(method=False)
-def std_mean(input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
-             correction: Correction | None = None) -> tuple[Tensor, Tensor]:
+def std_mean(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Correction | None = None,
+) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over `dim`, as a tuple."""
     dims, keepdim, correction = _arguments("std_mean", input, dim, unbiased, keepdim, correction)
     return std_op.apply((input,), (dims, keepdim, correction)), mean(input, dims, keepdim)
@@ -108,11 +154,13 @@ def _check_weights(name: str, weights: Tensor, count: int, integer: bool) -> Non
 
 
 @function(out=False)
-def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """Covariance matrix of variables in rows, observations in columns.
 
-    `fweights` counts how often an observation occurred, `aweights` weighs its importance. Shapes: `(V, N)` -> `(V, V)`; one variable gives `()`.
-    Raises RuntimeError for more dimensions, and for weights that do not fit.
+    `fweights` counts how often an observation occurred, `aweights` weighs its importance. Shapes: `(V, N)` -> `(V, V)`;
+    one variable gives `()`. Raises RuntimeError for more dimensions, and for weights that do not fit.
 
     Example:
         >>> import rushlight
@@ -121,8 +169,10 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
                 [-1.,  1.]])
     """
     if input.ndim > 2 or input.dtype is dtypes.bool:
-        raise RuntimeError(f"cov: expected input to have two or fewer dimensions and not to be bool, got {input.ndim} dimensions of "
-                           f"{input.dtype.name}")
+        raise RuntimeError(
+            f"cov: expected input to have two or fewer dimensions and not to be bool, got {input.ndim} dimensions of "
+            f"{input.dtype.name}"
+        )
     rows = input if input.ndim == 2 else input.reshape(1, -1)
     count = rows.shape[1]
     weights = None
@@ -149,7 +199,10 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
 
 @function(out=False)
 def corrcoef(input: Tensor) -> Tensor:
-    """Matrix of Pearson correlations of variables in rows, each in [-1, 1]. Raises RuntimeError for more than two dimensions."""
+    """Matrix of Pearson correlations of variables in rows, each in [-1, 1].
+
+    Raises RuntimeError for more than two dimensions.
+    """
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef: expected input to have two or fewer dimensions, got {input.ndim}")
     c = cov(input)

@@ -20,12 +20,19 @@ _NUMBERS = np.array([3, 1, 1, 3, 2], np.int64)
 
 def _infer_unique(input: Meta, *, dim: int | None) -> None:
     if dim is not None and input.ndim and 0 in input.shape and input.shape[dim] != 0:
-        raise RuntimeError("unique: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+        raise RuntimeError(
+            "unique: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
     return None
 
 
-unique_op = structured("unique", _infer_unique, doc="Distinct values in order, the position of each element among them, and counts.",
-                       samples=lambda: [Sample((_NUMBERS,), (None,))], reference=lambda x, dim: _unique(x, dim))
+unique_op = structured(
+    "unique",
+    _infer_unique,
+    doc="Distinct values in order, the position of each element among them, and counts.",
+    samples=lambda: [Sample((_NUMBERS,), (None,))],
+    reference=lambda x, dim: _unique(x, dim),
+)
 
 
 @kernel(unique_op, "cpu")
@@ -34,11 +41,20 @@ def _unique(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
     if x.ndim == 0:
         dim = None
     values, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
-    return values.astype(x.dtype), inverse.reshape(x.shape if dim is None else -1).astype(np.int64), counts.astype(np.int64)
+    return (
+        values.astype(x.dtype),
+        inverse.reshape(x.shape if dim is None else -1).astype(np.int64),
+        counts.astype(np.int64),
+    )
 
 
-unique_consecutive_op = structured("unique_consecutive", _infer_unique, doc="Runs of equal values, the run of each element, and lengths.",
-                                   samples=lambda: [Sample((_NUMBERS,), (None,))], reference=lambda x, dim: _consecutive(x, dim))
+unique_consecutive_op = structured(
+    "unique_consecutive",
+    _infer_unique,
+    doc="Runs of equal values, the run of each element, and lengths.",
+    samples=lambda: [Sample((_NUMBERS,), (None,))],
+    reference=lambda x, dim: _consecutive(x, dim),
+)
 
 
 @kernel(unique_consecutive_op, "cpu")
@@ -59,7 +75,13 @@ def _wanted(found: tuple, return_inverse: bool, return_counts: bool) -> Any:
 
 
 @function(out=False)
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The distinct elements in ascending order, or the distinct slices along `dim`.
 
     `return_inverse` also gives the position of each element among them, `return_counts` how often each occurs.
@@ -74,7 +96,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @function(out=False)
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The first element (or slice along `dim`) of every run of equal ones.
 
     `return_inverse` also gives the run of each element, `return_counts` the length of each run.
@@ -95,9 +119,13 @@ def _infer_isin(elements: Meta, test_elements: Meta, *, invert: bool) -> Meta:
     return meta(dtypes.bool, elements.shape, None, (test_elements if elements.weak else elements).device)
 
 
-isin_op = structured("isin", _infer_isin, doc="Is each element among the test elements?",
-                     samples=lambda: [Sample((_NUMBERS, np.array([1, 5])), (False,))],
-                     reference=lambda elements, test_elements, invert: np.isin(elements, test_elements, invert=invert))
+isin_op = structured(
+    "isin",
+    _infer_isin,
+    doc="Is each element among the test elements?",
+    samples=lambda: [Sample((_NUMBERS, np.array([1, 5])), (False,))],
+    reference=lambda elements, test_elements, invert: np.isin(elements, test_elements, invert=invert),
+)
 
 
 @kernel(isin_op, "cpu")
@@ -106,7 +134,9 @@ def _isin(elements: Any, test_elements: Any, invert: bool) -> np.ndarray:
 
 
 @function(method=False)
-def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
     """Is each element equal to one of the test elements? `invert` asks for the opposite.
 
     Raises RuntimeError for bool and complex tensors.

@@ -15,7 +15,9 @@ _RATE, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 def _elu(g, input, alpha, scale, input_scale):
-    below = exp(clamp_max_op(input, 0) * input_scale) * (alpha * scale * input_scale)  # no overflow where it is not used
+    below = exp(clamp_max_op(input, 0) * input_scale) * (
+        alpha * scale * input_scale
+    )  # no overflow where it is not used
     return where_op(input <= 0, g * below, g * scale)
 
 
@@ -54,9 +56,11 @@ vjp(prims.relu, input=lambda g, ans: where_op(ans <= 0, 0, g))
 vjp(prims.sigmoid, input=lambda g, ans: g * conj((1 - ans) * ans))
 vjp(prims.hardtanh, input=lambda g, input, min_val, max_val: where_op((input <= min_val) | (input >= max_val), 0, g))
 vjp(prims.elu, input=_elu)
-vjp(prims.leaky_relu,
+vjp(
+    prims.leaky_relu,
     input=lambda g, input, negative_slope: where_op(input > 0, g, g * negative_slope),
-    negative_slope=lambda g, input: where_op(input > 0, 0, g * input))
+    negative_slope=lambda g, input: where_op(input > 0, 0, g * input),
+)
 vjp(prims.gelu, input=lambda g, input: gelu_backward(g, input))
 vjp(prims.gelu_backward, grad=lambda g, input: gelu_backward(g, input), input=_gelu_twice)
 vjp(prims.gelu_tanh, input=lambda g, input: gelu_tanh_backward(g, input))

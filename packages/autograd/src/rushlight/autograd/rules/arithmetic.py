@@ -16,17 +16,23 @@ vjp(prims.trunc_divide, input=zeros, other=zeros)
 vjp(prims.remainder, input=lambda g: g, other=lambda g, input, other: -g * floor_divide(input, other))
 vjp(prims.fmod, input=lambda g: g, other=lambda g, input, other: -g * trunc_divide(input, other))
 
-vjp(prims.addcmul,
+vjp(
+    prims.addcmul,
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 * value),
-    value=lambda g, tensor1, tensor2: g * conj(tensor1 * tensor2))
-vjp(prims.addcdiv,
+    value=lambda g, tensor1, tensor2: g * conj(tensor1 * tensor2),
+)
+vjp(
+    prims.addcdiv,
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: -g * conj(value * tensor1 / (tensor2 * tensor2)),
-    value=lambda g, tensor1, tensor2: g * conj(tensor1 / tensor2))
-vjp(prims.lerp,
+    value=lambda g, tensor1, tensor2: g * conj(tensor1 / tensor2),
+)
+vjp(
+    prims.lerp,
     input=lambda g, weight: g * conj(1 - weight),
     end=lambda g, weight: g * conj(weight),
-    weight=lambda g, input, end: g * conj(end - input))
+    weight=lambda g, input, end: g * conj(end - input),
+)

@@ -23,9 +23,13 @@ vjp(prims.i0, input=lambda g, input: g * i1(input))
 vjp(prims.i0e, input=lambda g, input, ans: g * (i1e(input) - sgn(input) * ans))
 vjp(prims.i1, input=_i1)
 vjp(prims.i1e, input=_i1e)
-nondifferentiable(prims.bessel_j0, prims.bessel_j1, prims.bessel_y0, prims.bessel_y1, prims.airy_ai, prims.spherical_bessel_j0)
+nondifferentiable(
+    prims.bessel_j0, prims.bessel_j1, prims.bessel_y0, prims.bessel_y1, prims.airy_ai, prims.spherical_bessel_j0
+)
 nondifferentiable(prims.modified_bessel_k0, prims.modified_bessel_k1)
 nondifferentiable(prims.scaled_modified_bessel_k0, prims.scaled_modified_bessel_k1)
-nondifferentiable(*[getattr(prims, f"{form}chebyshev_polynomial_{kind}") for form in ("", "shifted_") for kind in "tuvw"])
+nondifferentiable(
+    *[getattr(prims, f"{form}chebyshev_polynomial_{kind}") for form in ("", "shifted_") for kind in "tuvw"]
+)
 nondifferentiable(prims.hermite_polynomial_h, prims.hermite_polynomial_he, prims.laguerre_polynomial_l)
 nondifferentiable(prims.legendre_polynomial_p)

@@ -15,9 +15,13 @@ vjp(prims.log, input=lambda g, input: g / conj(input))
 vjp(prims.log2, input=lambda g, input: g / conj(input * _LN2))
 vjp(prims.log10, input=lambda g, input: g / conj(input * _LN10))
 vjp(prims.log1p, input=lambda g, input: g / conj(input + 1))
-vjp(prims.logaddexp,
+vjp(
+    prims.logaddexp,
     input=lambda g, input, other: g * conj(sigmoid(input - other)),
-    other=lambda g, input, other: g * conj(sigmoid(other - input)))
-vjp(prims.logaddexp2,
+    other=lambda g, input, other: g * conj(sigmoid(other - input)),
+)
+vjp(
+    prims.logaddexp2,
     input=lambda g, input, other: g * sigmoid((input - other) * _LN2),
-    other=lambda g, input, other: g * sigmoid((other - input) * _LN2))
+    other=lambda g, input, other: g * sigmoid((other - input) * _LN2),
+)

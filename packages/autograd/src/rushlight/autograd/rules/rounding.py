@@ -6,7 +6,9 @@ from rushlight.ops.create import filled
 
 
 def zeros(g):
-    """The gradient of a function that is constant between its steps: zeros, which still say that the result depends on the operand."""
+    """The gradient of a function that is constant between its steps: zeros, which still say that the result depends
+    on the operand.
+    """
     m = g._meta
     return filled(m.shape, 0, m.dtype, m.device)
 

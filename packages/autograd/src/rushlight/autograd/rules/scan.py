@@ -1,4 +1,6 @@
-"""Gradients of running reductions: linear recurrences in the other direction, so zeros and infinities need no special care."""
+"""Gradients of running reductions: linear recurrences in the other direction, so zeros and infinities need no
+special care.
+"""
 
 import math
 
@@ -25,7 +27,9 @@ def _logcumsumexp(g, input, ans, dim):
     """`exp(input - ans)` times `s[k] = g[k] + exp(ans[k] - ans[k+1]) * s[k+1]`: no exponent is above 0."""
     nothing = ans.real == -math.inf
     total = where_op(nothing, 0, ans)
-    decay = where_op(delay(nothing, True, dim=dim, reverse=False), 0, exp(delay(total, 0, dim=dim, reverse=False) - total))
+    decay = where_op(
+        delay(nothing, True, dim=dim, reverse=False), 0, exp(delay(total, 0, dim=dim, reverse=False) - total)
+    )
     later = affine_scan(conj(decay), g, dim=dim, reverse=True)
     return where_op(nothing, 0, conj(exp(input - total)) * later)
 
@@ -41,8 +45,10 @@ def _affine_factor(g, factor, ans, dim, reverse):
 vjp(prims.cumsum, input=_cumsum)
 vjp(prims.cumprod, input=_cumprod)
 vjp(prims.logcumsumexp, input=_logcumsumexp)
-vjp(prims.affine_scan,
+vjp(
+    prims.affine_scan,
     factor=_affine_factor,
-    term=lambda g, factor, dim, reverse: affine_scan(conj(factor), g, dim=dim, reverse=not reverse))
+    term=lambda g, factor, dim, reverse: affine_scan(conj(factor), g, dim=dim, reverse=not reverse),
+)
 vjp(prims.delay, input=lambda g, dim, reverse: delay(g, 0, dim=dim, reverse=not reverse))
 nondifferentiable(prims.cummax, prims.cummin)

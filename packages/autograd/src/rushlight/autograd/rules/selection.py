@@ -8,6 +8,7 @@ from rushlight.ops.selection import where_op
 
 def _winner(lost):
     """The gradient of one side of maximum or minimum: nothing where it lost, half of it in a tie."""
+
     def input(g, input, other):
         return where_op(lost(input, other), 0, where_op(input == other, g / 2, g))
 
@@ -31,22 +32,32 @@ def _clamp_max(g, input, min, max):
     return where_op(above | (max < min) if hasattr(min, "_meta") or hasattr(max, "_meta") else above, g, 0)
 
 
-vjp(prims.where,
+vjp(
+    prims.where,
     input=lambda g, condition: where_op(condition, g, 0),
-    other=lambda g, condition: where_op(condition, 0, g))
+    other=lambda g, condition: where_op(condition, 0, g),
+)
 vjp(prims.maximum, **_winner(lambda a, b: a < b))
 vjp(prims.minimum, **_winner(lambda a, b: a > b))
-vjp(prims.fmax,
+vjp(
+    prims.fmax,
     input=lambda g, input, other: where_op((input >= other) | isnan(other), g, 0),
-    other=lambda g, input, other: where_op((input >= other) | isnan(other), 0, g))
-vjp(prims.fmin,
+    other=lambda g, input, other: where_op((input >= other) | isnan(other), 0, g),
+)
+vjp(
+    prims.fmin,
     input=lambda g, input, other: where_op((input <= other) | isnan(other), g, 0),
-    other=lambda g, input, other: where_op((input <= other) | isnan(other), 0, g))
+    other=lambda g, input, other: where_op((input <= other) | isnan(other), 0, g),
+)
 vjp(prims.clamp, input=_clamp_input, min=_clamp_min, max=_clamp_max)
-vjp(prims.clamp_min,
+vjp(
+    prims.clamp_min,
     input=lambda g, input, min: where_op(input >= min, g, 0),
-    min=lambda g, input, min: where_op(input < min, g, 0))
-vjp(prims.clamp_max,
+    min=lambda g, input, min: where_op(input < min, g, 0),
+)
+vjp(
+    prims.clamp_max,
     input=lambda g, input, max: where_op(input <= max, g, 0),
-    max=lambda g, input, max: where_op(input > max, g, 0))
+    max=lambda g, input, max: where_op(input > max, g, 0),
+)
 vjp(prims.nan_to_num, input=lambda g, input: where_op(isfinite(input), g, 0))

@@ -15,11 +15,15 @@ def _factor(g, input, other, logarithm, pole):
     return where_op(settled, 0, g * conj(logarithm(other)))
 
 
-vjp(prims.xlogy,
+vjp(
+    prims.xlogy,
     input=lambda g, input, other: _factor(g, input, other, log, 0),
-    other=lambda g, input, other: g * conj(input / other))
-vjp(prims.xlog1py,
+    other=lambda g, input, other: g * conj(input / other),
+)
+vjp(
+    prims.xlog1py,
     input=lambda g, input, other: _factor(g, input, other, log1p, -1),
-    other=lambda g, input, other: g * (input / (other + 1)))
+    other=lambda g, input, other: g * (input / (other + 1)),
+)
 vjp(prims.entr, input=lambda g, input: g * -(log(input) + 1))
 vjp(prims.logit, input=lambda g, input: g / conj(input * (1 - input)))

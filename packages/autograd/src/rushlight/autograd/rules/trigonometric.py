@@ -37,9 +37,11 @@ vjp(prims.tanh, input=lambda g, ans: g * conj(1 - ans * ans))
 vjp(prims.asinh, input=lambda g, input: g * conj(rsqrt(input * input + 1)))
 vjp(prims.acosh, input=_acosh)
 vjp(prims.atanh, input=lambda g, input: g / conj(1 - input * input))
-vjp(prims.atan2,
+vjp(
+    prims.atan2,
     input=lambda g, input, other: g * (other / (input * input + other * other)),
-    other=lambda g, input, other: g * -(input / (input * input + other * other)))
+    other=lambda g, input, other: g * -(input / (input * input + other * other)),
+)
 vjp(prims.sinc, input=_sinc)
 vjp(prims.deg2rad, input=lambda g: g * (math.pi / 180))
 vjp(prims.rad2deg, input=lambda g: g * (180 / math.pi))
