@@ -30,6 +30,20 @@ class Layout:
     def flat(self) -> bool:
         return self.rank == 1 and "s" not in self.walks
 
+    def tiled(self, least: int) -> Layout | None:
+        """The same walk with the two inner dimensions fit for tiles, or None when tiles are no use.
+
+        They are when an operand jumps along the innermost dimension while its neighbours lie along another one; that
+        one becomes the second innermost. Both must be `least` long.
+        """
+        inner = self.rank - 1
+        for strides, walk in zip(self.strides, self.walks, strict=True):
+            if walk == "s" and 1 in strides and min(self.sizes[inner], self.sizes[strides.index(1)]) >= least:
+                order = [d for d in range(inner) if d != strides.index(1)] + [strides.index(1), inner]
+                sizes = tuple(self.sizes[d] for d in order)
+                return Layout(sizes, tuple(tuple(own[d] for d in order) for own in self.strides), self.walks)
+        return None
+
     def packed(self) -> np.ndarray:
         """Sizes, then the strides of each operand: the `layout` argument of a strided kernel."""
         return np.array([*self.sizes, *(stride for strides in self.strides for stride in strides)], dtype=np.int64)

@@ -6,6 +6,9 @@ A `Loop` is a program plus how each operand walks through memory:
 - `"0"`: the same element all along (a scalar, or the inner dimension is broadcast),
 - `"s"`: a stride known at run time.
 
+A tiled loop goes through squares of the two inner dimensions, `TILE` wide: for operands whose neighbours lie along
+different ones of them (`x + y.T`), so that each cache line is used whole while it is near.
+
 Rank 1 without strides is a flat range loop `kernel(lo, hi, out0, in0, ...)`; everything else is
 `kernel(lo, hi, layout, out0, in0, ...)`, where `layout` holds sizes and element strides (see `layout.py`). Sizes
 never enter the source: one kernel serves all shapes. `lo` and `hi` count elements in iteration order, so any cut is a
@@ -26,6 +29,8 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.kernels.trace import Apply, Const, Input, Node, Program
+
+TILE = 32
 
 SHORT = {
     "bool": "b1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
@@ -53,6 +58,7 @@ class Loop:
     program: Program
     walks: tuple[str, ...]
     rank: int = 1
+    tiled: bool = False
 
     @property
     def flat(self) -> bool:
@@ -157,7 +163,7 @@ def loop_source(loop: Loop) -> str:
     program = loop.program
     operands = [f"out{i}" for i in range(len(program.outputs))] + [f"in{i}" for i in range(len(program.inputs))]
     used = {node.index for node in program.nodes() if isinstance(node, Input)}
-    writer = _flat if loop.flat else _strided
+    writer = _flat if loop.flat else _tiled if loop.tiled else _strided
     return "\n".join(writer(loop, operands, used)) + "\n"
 
 
@@ -185,17 +191,52 @@ def _flat(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
     ]
 
 
+def _strided_head(loop: Loop, operands: list[str]) -> list[str]:
+    lines = [f"def kernel(lo, hi, layout, {', '.join(operands)}):", "    wide_vectors()"]
+    lines += [f"    n{d} = u64(load(layout, u64({d})))" for d in range(loop.rank)]
+    position = loop.rank
+    for operand, walk in zip(operands, loop.walks, strict=True):
+        for d in range(loop.rank):
+            if d < loop.rank - 1 or walk == "s":
+                lines.append(f"    {operand}_s{d} = u64(load(layout, u64({position})))")
+            position += 1
+    return lines
+
+
+def _row(loop: Loop, operands: list[str], used: set[int], dims: Sequence[int]) -> tuple[list[str], dict[str, str]]:
+    """Where a row begins in each operand, what does not change along it, and the index of element `j`."""
+    lines, at = [], {}
+    for operand, walk in zip(operands, loop.walks, strict=True):
+        offset = " + ".join(f"k{d} * {operand}_s{d}" for d in dims) or "u64(0)"
+        lines.append(f"{operand}_row = {offset}")
+        if walk != "0":
+            at[operand] = f"{operand}_row + j" if walk == "c" else f"{operand}_row + j * {operand}_s{loop.rank - 1}"
+        elif int(operand[2:]) in used:
+            lines.append(f"x{operand[2:]} = load({operand}, {operand}_row)")
+    return lines, at
+
+
+def _tiled(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
+    """Here `lo` and `hi` count tiles."""
+    rows, columns = loop.rank - 2, loop.rank - 1
+    row, at = _row(loop, operands, used, range(loop.rank - 1))
+    lines = _strided_head(loop, operands)
+    lines += [f"    tiles{d} = (n{d} + u64({TILE - 1})) // u64({TILE})" for d in (rows, columns)]
+    lines += ["    for tile in range(lo, hi):", f"        left = (tile % tiles{columns}) * u64({TILE})"]
+    lines += [f"        rest = tile // tiles{columns}", f"        top = (rest % tiles{rows}) * u64({TILE})"]
+    lines += [f"        rest = rest // tiles{rows}"]
+    for d in reversed(range(rows)):
+        lines += [f"        k{d} = rest % n{d}", f"        rest = rest // n{d}"]
+    lines += [f"        for k{rows} in range(top, min(top + u64({TILE}), n{rows})):"]
+    lines += [f"            {line}" for line in row]
+    lines += [f"            for j in range(left, min(left + u64({TILE}), n{columns})):"]
+    return lines + [f"                {line}" for line in _element_lines(loop, at, used)]
+
+
 def _strided(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
     rank = loop.rank
     outer = range(rank - 1)
-    lines = [f"def kernel(lo, hi, layout, {', '.join(operands)}):", "    wide_vectors()"]
-    lines += [f"    n{d} = u64(load(layout, u64({d})))" for d in range(rank)]
-    position = rank
-    for operand, walk in zip(operands, loop.walks, strict=True):
-        for d in range(rank):
-            if d in outer or walk == "s":
-                lines.append(f"    {operand}_s{d} = u64(load(layout, u64({position})))")
-            position += 1
+    lines = _strided_head(loop, operands)
     lines += [
         "    i = lo",
         "    while i < hi:",
@@ -207,15 +248,8 @@ def _strided(loop: Loop, operands: list[str], used: set[int]) -> list[str]:
         lines.append(f"        k{d} = row % n{d}" if d else "        k0 = row")
         if d:
             lines.append(f"        row = row // n{d}")
-    at = {}
-    for operand, walk in zip(operands, loop.walks, strict=True):
-        offset = " + ".join(f"k{d} * {operand}_s{d}" for d in outer) or "u64(0)"
-        lines.append(f"        {operand}_row = {offset}")
-        if walk == "0":
-            if operand.startswith("in") and int(operand[2:]) in used:
-                lines.append(f"        x{operand[2:]} = load({operand}, {operand}_row)")
-        else:
-            at[operand] = f"{operand}_row + j" if walk == "c" else f"{operand}_row + j * {operand}_s{rank - 1}"
+    row, at = _row(loop, operands, used, outer)
+    lines += [f"        {line}" for line in row]
     lines.append("        for j in range(start, stop):")
     lines += [f"            {line}" for line in _element_lines(loop, at, used)]
     lines.append("        i += stop - start")

@@ -15,8 +15,11 @@ from rushlight.core.layout import contiguous_format, has_format, memory_format, 
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu.elementwise import copy_array
 from rushlight.ops.create import number_array
 
+LARGE = 32768  # elements from which a copy on all threads, into memory that was used before, is worth it
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -36,6 +39,10 @@ def _convert(x: np.ndarray, dtype: dtypes.dtype, device: Any, layout: memory_for
     if x.dtype.kind == "c" and not dtype.is_complex:
         x = x != 0 if dtype is dtypes.bool else x.real
     if layout is contiguous_format or layout is preserve_format and x.flags.c_contiguous:
+        if x.size >= LARGE and x.dtype == dtype.numpy:
+            result = allocator.empty(x.shape, x.dtype)
+            copy_array(result, x)
+            return result
         return x.astype(dtype.numpy, order="C")
     if layout is preserve_format and 0 not in x.strides:
         return x.astype(dtype.numpy, order="K")

@@ -16,8 +16,9 @@ partial overlap is for the caller to exclude. `kernel.source(...)` shows the gen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from rushlight.kernels.cpu.pool import run_ufunc_chunked
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.layout import broadcasts, element_strides, plan_layout
 from rushlight.kernels.polynomials import POLYNOMIALS
-from rushlight.kernels.source import Loop, is_call, loop_source
+from rushlight.kernels.source import TILE, Loop, is_call, loop_source
 from rushlight.kernels.trace import Apply, Program
 
 __all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
@@ -53,7 +54,6 @@ class ElementwiseKernel:
         self._opaques = tuple(
             {n.function: None for n in program.nodes() if isinstance(n, Apply) and isinstance(n.function, s.Opaque)}
         )
-        self._loops: dict[tuple[tuple[str, ...], int], Callable[..., None]] = {}
         self._plans: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def source(self, walks: Sequence[str] | None = None, rank: int = 1) -> str:
@@ -62,13 +62,10 @@ class ElementwiseKernel:
             Loop(self.program, tuple(walks or "c" * (len(self.in_dtypes) + len(self.out_dtypes))), rank)
         )
 
-    def loop(self, walks: tuple[str, ...], rank: int) -> Callable[..., None]:
+    def loop(self, walks: tuple[str, ...], rank: int, tiled: bool = False) -> Callable[..., None]:
         """The native loop for a walk: `loop(lo, hi, [layout,] *outs, *ins)`, unchecked."""
-        native = self._loops.get((walks, rank))
-        if native is None:
-            loop = Loop(self.program, walks, rank)
-            native = self._loops[walks, rank] = compile_source(loop_source(loop), loop.signature, self._opaques)
-        return native
+        loop = Loop(self.program, walks, rank, tiled)
+        return compile_source(loop_source(loop), loop.signature, self._opaques)
 
     def __call__(self, out: np.ndarray | tuple[np.ndarray, ...], *ins: Any) -> Any:
         """Compute into `out` (a tuple for definitions with several results) and return it."""
@@ -85,17 +82,17 @@ class ElementwiseKernel:
         plan = self._plans.get(tuple(key))
         if plan is None:
             plan = self._plan(tuple(key), arrays, len(outs))
-        n, native, layout = plan
+        n, native, layout, grain = plan
         if native is None:
             if n:
                 self._run_copied(arrays, len(outs))
             return out
         if layout is not None:
             arrays.insert(0, layout)
-        if n < 2 * self.grain:
+        if n < 2 * grain:
             native(0, n, *arrays)
         else:
-            run_kernel(native, n, self.grain, *arrays)
+            run_kernel(native, n, grain, *arrays)
         return out
 
     @staticmethod
@@ -119,11 +116,18 @@ class ElementwiseKernel:
                 raise ValueError(f"operand of shape {array.shape} does not broadcast to the result's shape {shape}")
         n = arrays[0].size
         strides = [element_strides(array, shape) for array in arrays]
-        plan: tuple[Any, ...] = (n, None, None)
+        plan: tuple[Any, ...] = (n, None, None, self.grain)
         if n and None not in strides:
             layout = plan_layout(shape, strides)
-            if layout.flat or n >= SMALL:
-                plan = (n, self.loop(layout.walks, layout.rank), None if layout.flat else layout.packed())
+            tiled = layout.tiled(TILE // 2)
+            if layout.flat:
+                plan = (n, self.loop(layout.walks, 1), None, self.grain)
+            elif n >= SMALL and tiled is not None:
+                tiles = math.prod(tiled.sizes[:-2]) * math.prod(-(-size // TILE) for size in tiled.sizes[-2:])
+                grain = max(1, self.grain // TILE**2)
+                plan = (tiles, self.loop(tiled.walks, tiled.rank, True), tiled.packed(), grain)
+            elif n >= SMALL:
+                plan = (n, self.loop(layout.walks, layout.rank), layout.packed(), self.grain)
         if len(self._plans) > 4096:  # shapes that never come back must not pile up
             self._plans.clear()
         self._plans[key] = plan
@@ -151,6 +155,23 @@ def elementwise_kernel(
     ins = [np.dtype(d) for d in in_dtypes]
     outs = [np.dtype(d) for d in (out_dtype if isinstance(out_dtype, tuple | list) else (out_dtype,))]
     return ElementwiseKernel(build_program(fn, ins, outs, arg_dtypes, params, tables=(POLYNOMIALS,)), ins, outs)
+
+
+@cache
+def _copy_kernel(itemsize: int) -> ElementwiseKernel:
+    bits = np.complex128 if itemsize == 16 else np.dtype(f"u{itemsize}")
+    return elementwise_kernel(lambda x: x, [bits], bits)
+
+
+def copy_array(target: np.ndarray, source: np.ndarray) -> None:
+    """`target[...] = source` for arrays of one dtype, on all threads; transposed ones go in tiles.
+
+    A transposed copy of 2048 x 2048 float32: numpy 32 ms, this 3 (2 threads).
+    """
+    if target.dtype != source.dtype:
+        raise TypeError(f"copy_array copies between arrays of one dtype, got {source.dtype} and {target.dtype}")
+    kernel = _copy_kernel(target.itemsize)
+    kernel(target.view(kernel.in_dtypes[0]), source.view(kernel.in_dtypes[0]))
 
 
 # Calls of a ufunc on large arrays before its native loop is made: compiling takes 70 ms, once per machine.
