@@ -55,7 +55,7 @@ def test_sleeping_threads_wake_up(count):
         time.sleep(0.01)  # far longer than they look for work
     assert (x == 10).all()
     deadline = time.monotonic() + 10
-    while not team._words[team.ASLEEP :].all():
+    while not team._words[team.ASLEEP : team.NEXT].all():
         assert time.monotonic() < deadline, "a thread does not go to sleep"
         time.sleep(0.01)
 

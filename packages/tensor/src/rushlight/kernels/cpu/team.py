@@ -16,9 +16,10 @@ One job at a time uses the team; a second caller meanwhile runs on its own threa
 | CLAIMED | 1 while a job owns the team |
 | OPEN | 1 while there may be pieces left: threads may join |
 | ACTIVE | threads that joined; the job's words stay until it is 0 |
-| NEXT | the next piece |
-| KERNEL, COUNT, N, SIZE, ARGUMENTS... | the job |
+| JOB | a number that changes with each job |
+| KERNEL, COUNT, N, SIZE, SHARES, EACH, ARGUMENTS... | the job |
 | ASLEEP + i | 1 when thread i sleeps, or is about to |
+| NEXT + 8 i | the next piece of share i |
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ import numpy as np
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import address_of, compile_source
 
-ASLEEP = 64  # as in `team_native`
-MOST_THREADS = 256
+ASLEEP, NEXT = 64, 320  # as in `team_native`
+MOST_THREADS = NEXT - ASLEEP
 # Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
 PATIENCE = 200_000
 
-_words = np.zeros(ASLEEP + MOST_THREADS, np.int64)
+PIECES_PER_THREAD = 4
+
+_words = np.zeros(NEXT + 8 * MOST_THREADS, np.int64)
 
 
 @cache
@@ -50,30 +53,30 @@ def _work() -> Callable[..., None]:
 def _launcher(count: int) -> Callable[..., int]:
     names = [f"a{k}" for k in range(count)]
     source = (
-        f"def kernel(kernel_address, n, size, words, {', '.join(names)}):\n"
+        f"def kernel(kernel_address, n, size, shares, words, {', '.join(names)}):\n"
         f"    arguments = ({''.join(f'address({name}), ' for name in names)})\n"
-        "    return team_launch(kernel_address, n, size, words, arguments)\n"
+        "    return team_launch(kernel_address, n, size, shares, words, arguments)\n"
     )
-    return compile_source(source, ("i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
+    return compile_source(source, ("i64", "i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
 
 
 def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
-    """Call `kernel(lo, hi, *arrays)` for pieces of at least `grain` that cover [0, n)."""
-    pieces = n // grain
-    if pieces < 2 or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
+    """Call `kernel(lo, hi, *arrays)` over [0, n), on several threads if there is work of two `grain` or more."""
+    if n < 2 * grain or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
         kernel(0, n, *arrays)
         return
-    pieces = min(pieces, threads * pool.PIECES_PER_THREAD)
+    shares = min(n // grain, threads, MOST_THREADS)
+    pieces = min(2 * n // grain, shares * PIECES_PER_THREAD, n)
     size = -(-n // pieces)
     if size > 64:
         size = -(-size // 64) * 64
     launcher = _launcher(len(arrays))
-    pool.start_workers(threads - 1)
-    for me in range(min(threads, pieces) - 1):
+    pool.start_workers(shares - 1)
+    for me in range(shares - 1):
         if _words[ASLEEP + me]:
             _words[ASLEEP + me] = 0
             pool.wake(me, _serve)
-    if not launcher(address_of(kernel), n, size, _words, *arrays):
+    if not launcher(address_of(kernel), n, size, shares, _words, *arrays):
         kernel(0, n, *arrays)
 
 
@@ -84,9 +87,9 @@ def _serve(me: int) -> None:
 
 def _after_fork() -> None:
     _words[:ASLEEP] = 0  # a job may have been under way
-    _words[ASLEEP:] = 1
+    _words[ASLEEP:NEXT] = 1
 
 
-_words[ASLEEP:] = 1
+_words[ASLEEP:NEXT] = 1
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -17,16 +17,24 @@ from rushlight.kernels.cpu.atomics import (
 )
 
 # Places in the shared words; those that different threads write to lie in different cache lines.
-CLAIMED, OPEN, ACTIVE, NEXT, KERNEL, COUNT, N, SIZE, ARGUMENTS, ASLEEP = 0, 8, 16, 24, 32, 33, 34, 35, 40, 64
+CLAIMED, OPEN, ACTIVE, JOB, KERNEL, COUNT, N, SIZE, SHARES, EACH, ARGUMENTS = 0, 8, 16, 24, 32, 33, 34, 35, 36, 37, 40
+ASLEEP, NEXT = 64, 320
 
 
 @njit
-def take_pieces(words, kernel, count, n, size):
-    while True:
-        low = atomic_add(words, NEXT, 1) * size
-        if low >= n:
-            return
-        call_kernel(kernel, low, min(low + size, n), words, ARGUMENTS, count)
+def take_pieces(words, me):
+    """Work off my share, then what is left of the others'. A thread keeps its share from job to job: its part of a
+    tensor that goes from one operation to the next is in its cache."""
+    kernel, count, n, size = words[KERNEL], words[COUNT], words[N], words[SIZE]
+    shares, each = words[SHARES], words[EACH]
+    for k in range(shares):
+        share = (me + k) % shares
+        while True:
+            piece = atomic_add(words, NEXT + 8 * share, 1)
+            low = (share * each + piece) * size
+            if piece >= each or low >= n:
+                break
+            call_kernel(kernel, low, min(low + size, n), words, ARGUMENTS, count)
 
 
 @njit
@@ -42,30 +50,32 @@ def work(me, patience, words):
             if atomic_load(words, OPEN) == 0:
                 return
             atomic_store(words, ASLEEP + me, 0)  # a job came between the look and the note: its caller saw us awake
-        # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen
-        # here.
+        # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen.
         atomic_add(words, ACTIVE, 1)
+        job = atomic_load(words, JOB)
         if atomic_load(words, OPEN) != 0:
-            take_pieces(words, words[KERNEL], words[COUNT], words[N], words[SIZE])
+            take_pieces(words, me + 1)
         atomic_add(words, ACTIVE, -1)
-        while atomic_load(words, OPEN) != 0 and atomic_load(words, NEXT) * atomic_load(words, SIZE) >= atomic_load(
-            words, N
-        ):
+        while atomic_load(words, OPEN) != 0 and atomic_load(words, JOB) == job:
             pause()  # the others are in their last pieces
         since = cycles()
 
 
 @njit
-def launch(kernel, n, size, words, arguments):
+def launch(kernel, n, size, shares, words, arguments):
     """Run a job with the team; 0 when another job has it."""
     if not atomic_claim(words, CLAIMED):
         return 0
+    pieces = (n + size - 1) // size
     words[KERNEL], words[COUNT], words[N], words[SIZE] = kernel, len(arguments), n, size
+    words[SHARES], words[EACH] = shares, (pieces + shares - 1) // shares
     for k in range(len(arguments)):
         words[ARGUMENTS + k] = arguments[k]
-    atomic_store(words, NEXT, 0)
+    for share in range(shares):
+        words[NEXT + 8 * share] = 0
+    atomic_add(words, JOB, 1)
     atomic_store(words, OPEN, 1)
-    take_pieces(words, kernel, len(arguments), n, size)
+    take_pieces(words, 0)
     atomic_store(words, OPEN, 0)
     waited = 0
     while atomic_load(words, ACTIVE) != 0:
