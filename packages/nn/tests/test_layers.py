@@ -13,7 +13,9 @@ from rushlight.nn import functional as F
 
 def test_linear_starts_within_its_bound():
     layer = nn.Linear(16, 400)
-    assert layer.weight.abs().max().item() <= 1 / math.sqrt(16) and layer.weight.std().item() == pytest.approx(0.25 / math.sqrt(3), rel=0.05)
+    assert layer.weight.abs().max().item() <= 1 / math.sqrt(16) and layer.weight.std().item() == pytest.approx(
+        0.25 / math.sqrt(3), rel=0.05
+    )
 
 
 def test_convolution_with_same_padding_keeps_the_size():
@@ -59,15 +61,18 @@ def test_embedding_gives_no_gradient_to_the_padding_row():
     assert table.weight.grad.tolist() == [[0, 0], [2, 2], [0, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("layer, text", [
-    (nn.Conv2d(1, 2, 3, padding=1), "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"),
-    (nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"),
-    (nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
-    (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
-    (nn.GELU("tanh"), "GELU(approximate='tanh')"),
-    (nn.Softmax(dim=1), "Softmax(dim=1)"),
-    (nn.Embedding(3, 4, padding_idx=-1), "Embedding(3, 4, padding_idx=2)"),
-])
+@pytest.mark.parametrize(
+    "layer, text",
+    [
+        (nn.Conv2d(1, 2, 3, padding=1), "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"),
+        (nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"),
+        (nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
+        (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
+        (nn.GELU("tanh"), "GELU(approximate='tanh')"),
+        (nn.Softmax(dim=1), "Softmax(dim=1)"),
+        (nn.Embedding(3, 4, padding_idx=-1), "Embedding(3, 4, padding_idx=2)"),
+    ],
+)
 def test_layers_print_as_users_know_them(layer, text):
     assert repr(layer) == text
 

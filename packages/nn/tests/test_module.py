@@ -30,8 +30,10 @@ def test_names_come_in_the_order_of_assignment():
 
 
 def test_repr_shows_the_tree():
-    assert repr(Net()) == ("Net(\n  (first): Linear(in_features=3, out_features=4, bias=True)\n"
-                           "  (second): Linear(in_features=4, out_features=2, bias=True)\n)")
+    assert repr(Net()) == (
+        "Net(\n  (first): Linear(in_features=3, out_features=4, bias=True)\n"
+        "  (second): Linear(in_features=4, out_features=2, bias=True)\n)"
+    )
 
 
 def test_reassigning_a_name_changes_its_kind():
@@ -176,7 +178,11 @@ def test_containers():
     net.append(nn.Identity())
     assert [type(m).__name__ for m in net] == ["ReLU", "Sigmoid", "Tanh", "Identity"]
     del net[1]
-    assert [n for n, _ in net.named_children()] == ["0", "1", "2"] and isinstance(net[-1], nn.Identity) and len(net[:2]) == 2
+    assert (
+        [n for n, _ in net.named_children()] == ["0", "1", "2"]
+        and isinstance(net[-1], nn.Identity)
+        and len(net[:2]) == 2
+    )
     modules = nn.ModuleDict({"a": nn.ReLU()})
     modules["b"] = nn.Linear(1, 1)
     assert list(modules) == ["a", "b"] and "b" in modules

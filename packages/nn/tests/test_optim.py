@@ -10,10 +10,16 @@ import rushlight
 from rushlight import nn, optim
 
 MAKERS = {
-    "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), "Adam": lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
-    "AdamW": lambda p: optim.AdamW(p, lr=0.1), "Adagrad": lambda p: optim.Adagrad(p, lr=0.5), "Adadelta": lambda p: optim.Adadelta(p, lr=10.0),
-    "RMSprop": lambda p: optim.RMSprop(p, lr=0.05, momentum=0.5, centered=True), "Rprop": lambda p: optim.Rprop(p, lr=0.1),
-    "Adamax": lambda p: optim.Adamax(p, lr=0.1), "NAdam": lambda p: optim.NAdam(p, lr=0.1), "RAdam": lambda p: optim.RAdam(p, lr=0.1),
+    "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.1),
+    "Adagrad": lambda p: optim.Adagrad(p, lr=0.5),
+    "Adadelta": lambda p: optim.Adadelta(p, lr=10.0),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.05, momentum=0.5, centered=True),
+    "Rprop": lambda p: optim.Rprop(p, lr=0.1),
+    "Adamax": lambda p: optim.Adamax(p, lr=0.1),
+    "NAdam": lambda p: optim.NAdam(p, lr=0.1),
+    "RAdam": lambda p: optim.RAdam(p, lr=0.1),
     "ASGD": lambda p: optim.ASGD(p, lr=0.1),
 }
 
@@ -106,18 +112,24 @@ def rates(make, epochs):
 S = optim.lr_scheduler
 
 
-@pytest.mark.parametrize("make, expected", [
-    (lambda o: S.StepLR(o, 2, 0.5), [1, 1, 0.5, 0.5, 0.25]),
-    (lambda o: S.MultiStepLR(o, [1, 3], 0.1), [1, 0.1, 0.1, 0.01, 0.01]),
-    (lambda o: S.ExponentialLR(o, 0.5), [1, 0.5, 0.25, 0.125, 0.0625]),
-    (lambda o: S.LambdaLR(o, lambda e: 1 / (1 + e)), [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]),
-    (lambda o: S.LinearLR(o, 0.5, 1.0, 2), [0.5, 0.75, 1, 1, 1]),
-    (lambda o: S.PolynomialLR(o, 4), [1, 0.75, 0.5, 0.25, 0]),
-    (lambda o: S.CosineAnnealingLR(o, 4), [(1 + math.cos(math.pi * e / 4)) / 2 for e in range(5)]),
-    (lambda o: S.CosineAnnealingWarmRestarts(o, 2), [1, 0.5, 1, 0.5, 1]),
-    (lambda o: S.CyclicLR(o, 0.0, 1.0, 2), [0, 0.5, 1, 0.5, 0]),
-    (lambda o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 10), S.ExponentialLR(o, 0.5)], [2]), [0.1, 0.1, 1, 0.5, 0.25]),
-])
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda o: S.StepLR(o, 2, 0.5), [1, 1, 0.5, 0.5, 0.25]),
+        (lambda o: S.MultiStepLR(o, [1, 3], 0.1), [1, 0.1, 0.1, 0.01, 0.01]),
+        (lambda o: S.ExponentialLR(o, 0.5), [1, 0.5, 0.25, 0.125, 0.0625]),
+        (lambda o: S.LambdaLR(o, lambda e: 1 / (1 + e)), [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]),
+        (lambda o: S.LinearLR(o, 0.5, 1.0, 2), [0.5, 0.75, 1, 1, 1]),
+        (lambda o: S.PolynomialLR(o, 4), [1, 0.75, 0.5, 0.25, 0]),
+        (lambda o: S.CosineAnnealingLR(o, 4), [(1 + math.cos(math.pi * e / 4)) / 2 for e in range(5)]),
+        (lambda o: S.CosineAnnealingWarmRestarts(o, 2), [1, 0.5, 1, 0.5, 1]),
+        (lambda o: S.CyclicLR(o, 0.0, 1.0, 2), [0, 0.5, 1, 0.5, 0]),
+        (
+            lambda o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 10), S.ExponentialLR(o, 0.5)], [2]),
+            [0.1, 0.1, 1, 0.5, 0.25],
+        ),
+    ],
+)
 def test_schedules_follow_their_rule(make, expected):
     assert rates(make, 5) == pytest.approx(expected)
 

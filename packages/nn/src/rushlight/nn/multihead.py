@@ -19,13 +19,32 @@ def _float_mask(name: str, mask: Tensor | None, dtype: rushlight.dtype) -> Tenso
 
 
 def multi_head_attention_forward(
-        query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
-        in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
-        out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
-        need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
-        q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
-        static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
-        is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     """Project, attend with `num_heads` heads, project back (Vaswani et al. 2017).
 
     Shapes: query `(l, n, e)`, key and value `(s, n, *)` -> `(l, n, e)` and, when `need_weights`, the weights averaged over heads `(n, l, s)`
@@ -33,7 +52,9 @@ def multi_head_attention_forward(
     """
     batched = query.ndim == 3
     if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
-        raise AssertionError(f"query, key and value must all be 2-D or all 3-D, got {query.ndim}-D, {key.ndim}-D and {value.ndim}-D")
+        raise AssertionError(
+            f"query, key and value must all be 2-D or all 3-D, got {query.ndim}-D, {key.ndim}-D and {value.ndim}-D"
+        )
     if not batched:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -53,7 +74,9 @@ def multi_head_attention_forward(
             attn_mask = attn_mask.unsqueeze(0)
         wanted = ((1, length, key.shape[0]), (batch * num_heads, length, key.shape[0]))
         if tuple(attn_mask.shape) not in wanted:
-            raise RuntimeError(f"the shape of attn_mask is {tuple(attn_mask.shape)}, but should be {wanted[0][1:]} or {wanted[1]}")
+            raise RuntimeError(
+                f"the shape of attn_mask is {tuple(attn_mask.shape)}, but should be {wanted[0][1:]} or {wanted[1]}"
+            )
     added = 0
     if bias_k is not None:
         k, v = rushlight.cat((k, bias_k.expand(1, batch, width))), rushlight.cat((v, bias_v.expand(1, batch, width)))
@@ -73,7 +96,9 @@ def multi_head_attention_forward(
         attn_mask = None if attn_mask is None else F.pad(attn_mask, (0, added))
         key_padding_mask = None if key_padding_mask is None else F.pad(key_padding_mask, (0, added))
     if key_padding_mask is not None:
-        spread = key_padding_mask.view(batch, 1, 1, -1).expand(batch, num_heads, 1, -1).reshape(batch * num_heads, 1, -1)
+        spread = (
+            key_padding_mask.view(batch, 1, 1, -1).expand(batch, num_heads, 1, -1).reshape(batch * num_heads, 1, -1)
+        )
         attn_mask = spread if attn_mask is None else attn_mask + spread
     drop = dropout_p if training else 0.0
     if not need_weights:

@@ -31,17 +31,48 @@ def count_step(state: dict[str, Any]) -> float:
 class Adagrad(Optimizer):
     """`s += g ** 2`, `p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)` (Duchi et al. 2011)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
-                 eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
-                 fused: bool | None = None) -> None:
-        check_options("Adagrad", lr=(lr, as_float(lr) >= 0), lr_decay=(lr_decay, lr_decay >= 0), weight_decay=(weight_decay, weight_decay >= 0),
-                      initial_accumulator_value=(initial_accumulator_value, initial_accumulator_value >= 0), eps=(eps, eps >= 0))
-        super().__init__(params, {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_options(
+            "Adagrad",
+            lr=(lr, as_float(lr) >= 0),
+            lr_decay=(lr_decay, lr_decay >= 0),
+            weight_decay=(weight_decay, weight_decay >= 0),
+            initial_accumulator_value=(initial_accumulator_value, initial_accumulator_value >= 0),
+            eps=(eps, eps >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p] = {"step": rushlight.tensor(0.0), "sum": rushlight.full_like(p, initial_accumulator_value).detach()}
+                self.state[p] = {
+                    "step": rushlight.tensor(0.0),
+                    "sum": rushlight.full_like(p, initial_accumulator_value).detach(),
+                }
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         for p, g, state in zip(params, grads, states):
@@ -60,12 +91,39 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Steps scaled by the running size of past steps over that of gradients (Zeiler 2012)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False) -> None:
-        check_options("Adadelta", lr=(lr, as_float(lr) >= 0), rho=(rho, 0 <= rho <= 1), eps=(eps, eps >= 0),
-                      weight_decay=(weight_decay, weight_decay >= 0))
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(
+            "Adadelta",
+            lr=(lr, as_float(lr) >= 0),
+            rho=(rho, 0 <= rho <= 1),
+            eps=(eps, eps >= 0),
+            weight_decay=(weight_decay, weight_decay >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "rho": rho,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "capturable": capturable,
+                "foreach": foreach,
+                "differentiable": differentiable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         rho, eps = group["rho"], group["eps"]
@@ -86,13 +144,43 @@ class Adadelta(Optimizer):
 class RMSprop(Optimizer):
     """`s = alpha * s + (1 - alpha) * g ** 2`, `p -= lr * g / (sqrt(s) + eps)` (Hinton, lecture 6e), `centered` and with momentum on request."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
-                 centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
-                 differentiable: bool = False) -> None:
-        check_options("RMSprop", lr=(lr, as_float(lr) >= 0), eps=(eps, eps >= 0), momentum=(momentum, momentum >= 0),
-                      weight_decay=(weight_decay, weight_decay >= 0), alpha=(alpha, alpha >= 0))
-        super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
-                                  "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(
+            "RMSprop",
+            lr=(lr, as_float(lr) >= 0),
+            eps=(eps, eps >= 0),
+            momentum=(momentum, momentum >= 0),
+            weight_decay=(weight_decay, weight_decay >= 0),
+            alpha=(alpha, alpha >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "alpha": alpha,
+                "eps": eps,
+                "centered": centered,
+                "weight_decay": weight_decay,
+                "capturable": capturable,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         lr, alpha, eps, momentum = as_float(group["lr"]), group["alpha"], group["eps"], group["momentum"]
@@ -126,12 +214,32 @@ class RMSprop(Optimizer):
 class Rprop(Optimizer):
     """Steps that grow while a gradient keeps its sign and shrink when it flips (Riedmiller and Braun 1993)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
-                 maximize: bool = False, differentiable: bool = False) -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_options("Rprop", lr=(lr, as_float(lr) >= 0), etas=(etas, 0 < etas[0] < 1 < etas[1]))
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-                                  "differentiable": differentiable, "capturable": capturable, "weight_decay": 0})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "etas": etas,
+                "step_sizes": step_sizes,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+                "weight_decay": 0,
+            },
+        )
         for group in self.param_groups:
             del group["weight_decay"]
         del self.defaults["weight_decay"]
@@ -159,12 +267,39 @@ class Rprop(Optimizer):
 class Adamax(Optimizer):
     """Adam with the largest recent gradient in place of the mean square (Kingma and Ba 2014)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-                 foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False) -> None:
-        check_options("Adamax", lr=(lr, as_float(lr) >= 0), eps=(eps, eps >= 0), betas=(betas, all(0 <= b < 1 for b in betas)),
-                      weight_decay=(weight_decay, weight_decay >= 0))
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-                                  "differentiable": differentiable, "capturable": capturable})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_options(
+            "Adamax",
+            lr=(lr, as_float(lr) >= 0),
+            eps=(eps, eps >= 0),
+            betas=(betas, all(0 <= b < 1 for b in betas)),
+            weight_decay=(weight_decay, weight_decay >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         beta1, beta2 = group["betas"]
@@ -184,14 +319,44 @@ class Adamax(Optimizer):
 class NAdam(Optimizer):
     """Adam with Nesterov's lookahead (Dozat 2016)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-                 momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
-                 capturable: bool = False, differentiable: bool = False) -> None:
-        check_options("NAdam", lr=(lr, as_float(lr) >= 0), eps=(eps, eps >= 0), betas=(betas, all(0 <= b < 1 for b in betas)),
-                      weight_decay=(weight_decay, weight_decay >= 0), momentum_decay=(momentum_decay, momentum_decay >= 0))
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-                                  "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-                                  "capturable": capturable, "differentiable": differentiable})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(
+            "NAdam",
+            lr=(lr, as_float(lr) >= 0),
+            eps=(eps, eps >= 0),
+            betas=(betas, all(0 <= b < 1 for b in betas)),
+            weight_decay=(weight_decay, weight_decay >= 0),
+            momentum_decay=(momentum_decay, momentum_decay >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         lr, (beta1, beta2) = as_float(group["lr"]), group["betas"]
@@ -217,13 +382,41 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Adam that waits with adaptive steps until their variance is known well enough (Liu et al. 2019)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-                 decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-                 differentiable: bool = False) -> None:
-        check_options("RAdam", lr=(lr, as_float(lr) >= 0), eps=(eps, eps >= 0), betas=(betas, all(0 <= b < 1 for b in betas)),
-                      weight_decay=(weight_decay, weight_decay >= 0))
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
-                                  "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(
+            "RAdam",
+            lr=(lr, as_float(lr) >= 0),
+            eps=(eps, eps >= 0),
+            betas=(betas, all(0 <= b < 1 for b in betas)),
+            weight_decay=(weight_decay, weight_decay >= 0),
+        )
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "differentiable": differentiable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         lr, (beta1, beta2) = as_float(group["lr"]), group["betas"]
@@ -249,11 +442,34 @@ class RAdam(Optimizer):
 class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak and Juditsky 1992)."""
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
-                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False) -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_options("ASGD", lr=(lr, as_float(lr) >= 0), weight_decay=(weight_decay, weight_decay >= 0))
-        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lambd": lambd,
+                "alpha": alpha,
+                "t0": t0,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
+        )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         lr = as_float(group["lr"])

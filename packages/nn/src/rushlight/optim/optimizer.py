@@ -32,13 +32,17 @@ class Optimizer:
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, got {type(params).__name__}: "
-                            "put it in a list")
+            raise TypeError(
+                f"params argument given to the optimizer should be an iterable of Tensors or dicts, got {type(params).__name__}: "
+                "put it in a list"
+            )
         self.defaults = defaults
         self.state: dict[Tensor, dict] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._pre_hooks, self._post_hooks = Registry(), Registry()
-        self._state_hooks = {name: Registry() for name in ("state_dict_pre", "state_dict_post", "load_pre", "load_post")}
+        self._state_hooks = {
+            name: Registry() for name in ("state_dict_pre", "state_dict_post", "load_pre", "load_post")
+        }
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -56,7 +60,9 @@ class Optimizer:
         if isinstance(params, Tensor):
             params = [params]
         elif isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but a set has no order: use a list")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but a set has no order: use a list"
+            )
         params = list(params)
         if params and isinstance(params[0], tuple):
             group["param_names"] = [name for name, _ in params]
@@ -142,12 +148,18 @@ class Optimizer:
             state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
-            raise ValueError(f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has {len(groups)}")
+            raise ValueError(
+                f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has {len(groups)}"
+            )
         for i, (own, other) in enumerate(zip(groups, saved)):
             if len(own["params"]) != len(other["params"]):
-                raise ValueError(f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group {i}: "
-                                 f"{len(other['params'])} parameters, the optimizer has {len(own['params'])}")
-        by_number = dict(zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups)))
+                raise ValueError(
+                    f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group {i}: "
+                    f"{len(other['params'])} parameters, the optimizer has {len(own['params'])}"
+                )
+        by_number = dict(
+            zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups))
+        )
         state: dict[Any, dict] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             if number in by_number:
@@ -216,4 +228,3 @@ def check_options(name: str, **checks: tuple[Any, bool]) -> None:
 def as_float(value: Any) -> float:
     """An option that may be a number or a one-element tensor."""
     return value.item() if isinstance(value, Tensor) else value
-

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from rushlight.nn.modules import activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, rnn, rnn_cells, shape, sparse, transformer
+from rushlight.nn.modules import (
+    activation,
+    batchnorm,
+    container,
+    conv,
+    dropout,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    rnn,
+    rnn_cells,
+    shape,
+    sparse,
+    transformer,
+)
 from rushlight.nn.modules.module import Module
 
-FAMILIES = (activation, batchnorm, container, conv, dropout, linear, loss, normalization, pooling, rnn, rnn_cells, shape, sparse, transformer)
+FAMILIES = (
+    activation,
+    batchnorm,
+    container,
+    conv,
+    dropout,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    rnn,
+    rnn_cells,
+    shape,
+    sparse,
+    transformer,
+)
 
 LAYERS = {"Module": Module}
 for _family in FAMILIES:
-    LAYERS.update({name: value for name, value in vars(_family).items()
-                   if isinstance(value, type) and issubclass(value, Module) and not name.startswith("_") and value.__module__ == _family.__name__})
+    LAYERS.update(
+        {
+            name: value
+            for name, value in vars(_family).items()
+            if isinstance(value, type)
+            and issubclass(value, Module)
+            and not name.startswith("_")
+            and value.__module__ == _family.__name__
+        }
+    )
 globals().update(LAYERS)
 
 __all__ = sorted(LAYERS)

@@ -24,8 +24,21 @@ class _Convolution(Module):
     _dims: int
     _transposed = False
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
-                 bias: bool, padding_mode: str, device: Any, dtype: Any, output_padding: Any = 0) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+        output_padding: Any = 0,
+    ) -> None:
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -77,9 +90,23 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-                 groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self._dims - 1]
@@ -130,18 +157,44 @@ class Conv3d(_Conv):
 class _ConvTranspose(_Convolution):
     _transposed = True
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-                 groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
-                         output_padding)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+            output_padding,
+        )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._dims - 1]
         output_padding = self.output_padding if output_size is None else self._fit(input, output_size)
-        return convolve(input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation)
+        return convolve(
+            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+        )
 
     def _fit(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
         """The output padding that gives the wanted size."""
@@ -149,9 +202,16 @@ class _ConvTranspose(_Convolution):
         wanted = tuple(output_size)[-n:]
         extra = []
         for d in range(n):
-            least = ((input.shape[d - n] - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d] * (self.kernel_size[d] - 1) + 1)
+            least = (
+                (input.shape[d - n] - 1) * self.stride[d]
+                - 2 * self.padding[d]
+                + self.dilation[d] * (self.kernel_size[d] - 1)
+                + 1
+            )
             if not least <= wanted[d] <= least + self.stride[d] - 1:
-                raise ValueError(f"requested an output size of {wanted}, but size {d} must lie in [{least}, {least + self.stride[d] - 1}]")
+                raise ValueError(
+                    f"requested an output size of {wanted}, but size {d} must lie in [{least}, {least + self.stride[d] - 1}]"
+                )
             extra.append(wanted[d] - least)
         return tuple(extra)
 

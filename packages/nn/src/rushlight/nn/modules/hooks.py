@@ -63,7 +63,9 @@ def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     return GLOBAL_FORWARD_PRE.add((hook, False))
 
 
-def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Run `hook(module, args, output)` after every module's forward; it may return a changed output."""
     return GLOBAL_FORWARD.add((hook, with_kwargs, always_call))
 
@@ -190,7 +192,9 @@ class _Backward:
             # No input requires grad: there will be no gradient of the inputs to wait for.
             for hook in self.post:
                 if hook(self.module, (None,) * self.input_count, self.grad_outputs) is not None:
-                    raise RuntimeError("backward hook returned gradients for a module none of whose inputs requires grad")
+                    raise RuntimeError(
+                        "backward hook returned gradients for a module none of whose inputs requires grad"
+                    )
         return tuple([full[i] for i in self.output_places])
 
     def _input_gradients(self, grads: tuple) -> tuple:
@@ -202,5 +206,7 @@ class _Backward:
             if changed is not None:
                 full = list(changed) if isinstance(changed, tuple) else [changed]
                 if len(full) != self.input_count:
-                    raise RuntimeError(f"backward hook returned {len(full)} gradients for a module with {self.input_count} inputs")
+                    raise RuntimeError(
+                        f"backward hook returned {len(full)} gradients for a module with {self.input_count} inputs"
+                    )
         return tuple([full[i] for i in self.input_places])

@@ -13,8 +13,16 @@ from rushlight.nn.modules.state import StateMixin
 from rushlight.nn.modules.traverse import TraverseMixin
 from rushlight.nn.parameter import Buffer, Parameter
 
-_REGISTRIES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks", "_state_dict_hooks",
-               "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+_REGISTRIES = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
 class Module(TraverseMixin, StateMixin):
@@ -35,7 +43,9 @@ class Module(TraverseMixin, StateMixin):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
             if not self.call_super_init:
-                raise TypeError(f"{type(self).__name__}.__init__() got arguments that it does not take: {args or tuple(kwargs)}")
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got arguments that it does not take: {args or tuple(kwargs)}"
+                )
         fields = self.__dict__
         fields["training"] = True
         fields["_parameters"], fields["_buffers"], fields["_modules"] = {}, {}, {}
@@ -50,8 +60,13 @@ class Module(TraverseMixin, StateMixin):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-                or hook_module.any_global()):
+        if (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or hook_module.any_global()
+        ):
             return hook_module.call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -69,7 +84,9 @@ class Module(TraverseMixin, StateMixin):
         kind = "_parameters" if isinstance(value, Parameter) else "_modules" if isinstance(value, Module) else None
         if kind is not None:
             if kind not in fields:
-                raise AttributeError(f"cannot assign {kind[1:]} before Module.__init__() call: begin __init__ with super().__init__()")
+                raise AttributeError(
+                    f"cannot assign {kind[1:]} before Module.__init__() call: begin __init__ with super().__init__()"
+                )
             self._forget(name, keep=kind)
             if kind == "_parameters":
                 self.register_parameter(name, value)
@@ -80,11 +97,15 @@ class Module(TraverseMixin, StateMixin):
             self.register_buffer(name, value, value.persistent)
         elif name in fields.get("_parameters", ()):
             if value is not None:
-                raise TypeError(f"cannot assign {type(value).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None")
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None"
+                )
             fields["_parameters"][name] = None
         elif name in fields.get("_modules", ()):
             if value is not None:
-                raise TypeError(f"cannot assign {type(value).__name__} as child module {name!r}; it must be a nn.Module or None")
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as child module {name!r}; it must be a nn.Module or None"
+                )
             fields["_modules"][name] = None
         elif name in fields.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
@@ -133,15 +154,21 @@ class Module(TraverseMixin, StateMixin):
         Raises TypeError for another kind of object, KeyError for a name with a dot or one that is taken, ValueError for a tensor with history.
         """
         if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call: begin __init__ with super().__init__()")
+            raise AttributeError(
+                "cannot assign parameter before Module.__init__() call: begin __init__ with super().__init__()"
+            )
         self._check_name("parameter", name)
         if hasattr(self, name) and name not in self._parameters:
             raise KeyError(f"attribute {name!r} already exists")
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(f"cannot assign {type(param).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None")
+                raise TypeError(
+                    f"cannot assign {type(param).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None"
+                )
             if param.grad_fn is not None:
-                raise ValueError(f"cannot assign non-leaf Tensor to parameter {name!r}: it was computed from others; use .detach()")
+                raise ValueError(
+                    f"cannot assign non-leaf Tensor to parameter {name!r}: it was computed from others; use .detach()"
+                )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -150,7 +177,9 @@ class Module(TraverseMixin, StateMixin):
         Raises TypeError for another kind of object, KeyError for a name with a dot or one that is taken.
         """
         if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call: begin __init__ with super().__init__()")
+            raise AttributeError(
+                "cannot assign buffer before Module.__init__() call: begin __init__ with super().__init__()"
+            )
         self._check_name("buffer", name)
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute {name!r} already exists")
@@ -172,7 +201,6 @@ class Module(TraverseMixin, StateMixin):
         self._modules[name] = module
 
     register_module = add_module
-
 
     # Changing everything inside
 
@@ -209,7 +237,9 @@ class Module(TraverseMixin, StateMixin):
         kwargs.pop("non_blocking", None)
         kwargs.pop("memory_format", None)
         if kwargs:
-            raise TypeError(f"to: unexpected argument {next(iter(kwargs))!r}; it takes device, dtype, non_blocking, memory_format")
+            raise TypeError(
+                f"to: unexpected argument {next(iter(kwargs))!r}; it takes device, dtype, non_blocking, memory_format"
+            )
         for argument in args:
             if isinstance(argument, rushlight.dtype):
                 dtype = argument
@@ -290,7 +320,9 @@ class Module(TraverseMixin, StateMixin):
 
     def share_memory(self) -> Module:
         """Raises RuntimeError: parameters in shared memory are not supported."""
-        raise RuntimeError("share_memory: rushlight does not place parameters in shared memory; send a state_dict instead")
+        raise RuntimeError(
+            "share_memory: rushlight does not place parameters in shared memory; send a state_dict instead"
+        )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's calls in place with `rushlight.compile`."""
@@ -298,12 +330,15 @@ class Module(TraverseMixin, StateMixin):
 
     # Hooks
 
-    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Run `hook(module, args)` before forward; it may return changed arguments."""
         return self._forward_pre_hooks.add((hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False,
-                              always_call: bool = False) -> RemovableHandle:
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
         """Run `hook(module, args, output)` after forward; it may return a changed output. `always_call`: also after an error."""
         return self._forward_hooks.add((hook, with_kwargs, always_call), prepend)
 
@@ -332,7 +367,9 @@ class Module(TraverseMixin, StateMixin):
         return self._load_state_dict_pre_hooks.add(lambda *args: hook(self, *args))
 
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
-        return self.register_load_state_dict_pre_hook(hook) if with_module else self._load_state_dict_pre_hooks.add(hook)
+        return (
+            self.register_load_state_dict_pre_hook(hook) if with_module else self._load_state_dict_pre_hooks.add(hook)
+        )
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
         """Run `hook(module, incompatible_keys)` after loading."""

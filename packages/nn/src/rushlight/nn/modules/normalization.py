@@ -16,7 +16,9 @@ from rushlight.nn.parameter import Parameter
 def add_affine(module: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
     """Give a module the scale and shift of its normalisation, or None in their place."""
     for name, wanted in (("weight", weight), ("bias", bias)):
-        module.register_parameter(name, Parameter(rushlight.empty(shape, device=device, dtype=dtype)) if wanted else None)
+        module.register_parameter(
+            name, Parameter(rushlight.empty(shape, device=device, dtype=dtype)) if wanted else None
+        )
 
 
 def reset_affine(module: Module) -> None:
@@ -38,10 +40,19 @@ class LayerNorm(Module):
         [[-1.0, 1.0]]
     """
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         add_affine(self, self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
         self.reset_parameters()
@@ -60,12 +71,24 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """`x / sqrt(mean(x ** 2) + eps) * weight` over the last dimensions (Zhang and Sennrich 2019)."""
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, numbers.Integral) else tuple(normalized_shape)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        weight = Parameter(rushlight.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        weight = (
+            Parameter(rushlight.empty(self.normalized_shape, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", weight)
         self.reset_parameters()
 
@@ -84,7 +107,15 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Normalises groups of channels of each sample (Wu and He 2018). Shapes: `(n, c, *) -> (n, c, *)`."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")

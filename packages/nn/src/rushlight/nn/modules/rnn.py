@@ -73,21 +73,43 @@ def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., Step]:
     return make
 
 
-_STEPS = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN_TANH": _rnn_step(lambda x: x.tanh()), "RNN_RELU": _rnn_step(lambda x: x.relu())}
+_STEPS = {
+    "LSTM": _lstm_step,
+    "GRU": _gru_step,
+    "RNN_TANH": _rnn_step(lambda x: x.tanh()),
+    "RNN_RELU": _rnn_step(lambda x: x.relu()),
+}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
     """What recurrent layers share: parameters per layer and direction, and the walk over layers, directions and time."""
 
-    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         if dropout > 0 and num_layers == 1:
-            warnings.warn(f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
-                          f"than 1, but got dropout={dropout} and num_layers={num_layers}", stacklevel=3)
+            warnings.warn(
+                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
+                f"than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
         if not isinstance(hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
         if hidden_size <= 0:
@@ -99,7 +121,13 @@ class RNNBase(Module):
         if proj_size >= hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout, self.bidirectional, self.proj_size = bias, batch_first, float(dropout), bidirectional, proj_size
+        self.bias, self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
+            bias,
+            batch_first,
+            float(dropout),
+            bidirectional,
+            proj_size,
+        )
         out, rows = proj_size or hidden_size, _GATES[mode] * hidden_size
         self._names: list[list[str]] = []
         for layer in range(num_layers):
@@ -111,7 +139,9 @@ class RNNBase(Module):
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
-                    setattr(self, f"{name}_l{layer}{suffix}", Parameter(rushlight.empty(shape, device=device, dtype=dtype)))
+                    setattr(
+                        self, f"{name}_l{layer}{suffix}", Parameter(rushlight.empty(shape, device=device, dtype=dtype))
+                    )
                 self._names.append([f"{name}_l{layer}{suffix}" for name in shapes])
         self.reset_parameters()
 
@@ -132,7 +162,9 @@ class RNNBase(Module):
     def _layer(self, number: int, inputs: list[Tensor], start: State, reverse: bool) -> tuple[list[Tensor], State]:
         parameters = {name.split("_l")[0]: getattr(self, name) for name in self._names[number]}
         sizes = [x.shape[0] for x in inputs]
-        projected = F.linear(rushlight.cat(inputs), parameters["weight_ih"], parameters.get("bias_ih"))  # one product for all times
+        projected = F.linear(
+            rushlight.cat(inputs), parameters["weight_ih"], parameters.get("bias_ih")
+        )  # one product for all times
         step = _STEPS[self.mode](parameters["weight_hh"], parameters.get("bias_hh"), parameters.get("weight_hr"))
         return scan(step, list(projected.split(sizes)), start, reverse)
 
@@ -140,12 +172,16 @@ class RNNBase(Module):
         if not packed and input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)
         for name, state, size in zip(("h_0", "c_0"), states, sizes):
             if not packed and state.ndim != input.ndim:
-                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {input.ndim}-D but got "
-                                   f"{state.ndim}-D tensor")
+                raise RuntimeError(
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {input.ndim}-D but got "
+                    f"{state.ndim}-D tensor"
+                )
             wanted = (self.num_layers * (1 + self.bidirectional), *((batch,) if batched else ()), size)
             if tuple(state.shape) != wanted:
                 raise RuntimeError(f"Expected hidden state {name} of size {wanted}, got {list(state.shape)}")
@@ -162,7 +198,12 @@ class RNNBase(Module):
         count = self.num_layers * directions
         widths = (self.proj_size or self.hidden_size, self.hidden_size) if self.mode == "LSTM" else (self.hidden_size,)
         if states is None:
-            states = tuple([rushlight.zeros(count, *((batch,) if batched else ()), w, dtype=data.dtype, device=data.device) for w in widths])
+            states = tuple(
+                [
+                    rushlight.zeros(count, *((batch,) if batched else ()), w, dtype=data.dtype, device=data.device)
+                    for w in widths
+                ]
+            )
             self._check(data, (), packed, batch, batched)
         else:
             self._check(data, states, packed, batch, batched)
@@ -190,14 +231,23 @@ class RNNBase(Module):
         if packed:
             if input.unsorted_indices is not None:
                 last = tuple([s.index_select(1, input.unsorted_indices) for s in last])
-            return PackedSequence(rushlight.cat(inputs), input.batch_sizes, input.sorted_indices, input.unsorted_indices), last
+            return PackedSequence(
+                rushlight.cat(inputs), input.batch_sizes, input.sorted_indices, input.unsorted_indices
+            ), last
         if not batched:
             return rushlight.cat(inputs), tuple([s.squeeze(1) for s in last])
         return rushlight.stack(inputs, 1 if self.batch_first else 0), last
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        for name, default in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False)):
+        for name, default in (
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0),
+            ("bidirectional", False),
+        ):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text

@@ -24,7 +24,9 @@ class RNNCellBase(Module):
         self.weight_ih = Parameter(rushlight.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(rushlight.empty(rows, hidden_size, device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(rushlight.empty(rows, device=device, dtype=dtype)) if bias else None)
+            self.register_parameter(
+                name, Parameter(rushlight.empty(rows, device=device, dtype=dtype)) if bias else None
+            )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -49,7 +51,9 @@ class RNNCellBase(Module):
             raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]}, expected {self.input_size}")
         for state in states:
             if state.shape[1] != self.hidden_size or state.shape[0] != x.shape[0]:
-                raise RuntimeError(f"hidden state has shape {list(state.shape)}, expected [{x.shape[0]}, {self.hidden_size}]")
+                raise RuntimeError(
+                    f"hidden state has shape {list(state.shape)}, expected [{x.shape[0]}, {self.hidden_size}]"
+                )
         step = _STEPS[self.mode](self.weight_hh, self.bias_hh, None)
         new = step(F.linear(x, self.weight_ih, self.bias_ih), states)
         return new if input.ndim == 2 else tuple([s.squeeze(0) for s in new])
@@ -61,9 +65,18 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """One step of RNN. Shapes: `(n, input_size)`, `(n, hidden_size)` -> `(n, hidden_size)`."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
-                 dtype: Any = None) -> None:
-        super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", input_size, hidden_size, bias, device, dtype)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", input_size, hidden_size, bias, device, dtype
+        )
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -75,7 +88,9 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of LSTM. Shapes: `(n, input_size)`, `(h, c)` of `(n, hidden_size)` -> `(h, c)`."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
@@ -85,7 +100,9 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of GRU. Shapes: `(n, input_size)`, `(n, hidden_size)` -> `(n, hidden_size)`."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

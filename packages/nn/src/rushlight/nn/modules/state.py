@@ -18,7 +18,11 @@ class _IncompatibleKeys(IncompatibleKeys):
     """Names that a loaded state lacked, and names in it that the module does not know."""
 
     def __repr__(self) -> str:
-        return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
+        return (
+            "<All keys matched successfully>"
+            if not self.missing_keys and not self.unexpected_keys
+            else super().__repr__()
+        )
 
     __str__ = __repr__
 
@@ -38,7 +42,9 @@ class StateMixin:
         if type(self).get_extra_state is not StateMixin.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by dotted name, without copies and without gradient history.
 
         `keep_vars` keeps the parameters themselves.
@@ -78,8 +84,16 @@ class StateMixin:
         """Overridden beside `get_extra_state` to take its value back."""
         raise RuntimeError(f"{type(self).__name__} cannot load extra state: override set_extra_state")
 
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list,
-                              unexpected_keys: list, error_msgs: list) -> None:
+    def _load_from_state_dict(
+        self,
+        state_dict: dict,
+        prefix: str,
+        local_metadata: dict,
+        strict: bool,
+        missing_keys: list,
+        unexpected_keys: list,
+        error_msgs: list,
+    ) -> None:
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
@@ -90,7 +104,9 @@ class StateMixin:
                 if strict:
                     missing_keys.append(key)
                 continue
-            error = self._load_one(name, key, current, state_dict[key], local_metadata.get("assign_to_params_buffers", False))
+            error = self._load_one(
+                name, key, current, state_dict[key], local_metadata.get("assign_to_params_buffers", False)
+            )
             if error:
                 error_msgs.append(error)
         extra = prefix + EXTRA_STATE
@@ -104,7 +120,7 @@ class StateMixin:
         if strict:
             for key in state_dict:
                 if key.startswith(prefix) and key != extra:
-                    first = key[len(prefix):].split(".", 1)
+                    first = key[len(prefix) :].split(".", 1)
                     if len(first) > 1 and first[0] in self._modules:
                         continue
                     if len(first) > 1 or first[0] not in own:
@@ -127,7 +143,9 @@ class StateMixin:
                 current.copy_(value)
         return None
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy a state into this module's parameters and buffers (`assign` puts the given tensors in place instead).
 
         Raises RuntimeError that lists all mismatches at once: missing and unexpected names (when `strict`), wrong shapes;
@@ -169,5 +187,7 @@ class StateMixin:
             if missing:
                 errors.insert(0, f"missing key(s) in state_dict: {', '.join(map(repr, missing))}")
         if errors:
-            raise RuntimeError(f"load_state_dict: the state does not fit {type(self).__name__}:\n\t" + "\n\t".join(errors))
+            raise RuntimeError(
+                f"load_state_dict: the state does not fit {type(self).__name__}:\n\t" + "\n\t".join(errors)
+            )
         return _IncompatibleKeys(missing, unexpected)

@@ -50,7 +50,9 @@ class TraverseMixin:
             raise AttributeError(f"{name!r} is not a buffer")
         return owner._buffers[name]
 
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all its descendants with dotted names; each once unless `remove_duplicate=False`."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -78,7 +80,9 @@ class TraverseMixin:
         """The direct children, each once."""
         return (module for _, module in self.named_children())
 
-    def _named_members(self, get: Callable, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get: Callable, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen: set = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
@@ -89,7 +93,9 @@ class TraverseMixin:
                     seen.add(id(member))
                 yield f"{path}.{name}" if path else name, member
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """All parameters with dotted names; a shared one comes once unless `remove_duplicate=False`."""
         return self._named_members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
 
@@ -103,7 +109,9 @@ class TraverseMixin:
         """
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with dotted names."""
         return self._named_members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
 

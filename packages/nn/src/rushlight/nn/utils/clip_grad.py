@@ -14,7 +14,9 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in params if p.grad is not None]
 
 
-def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+def get_total_norm(
+    tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """The norm of all tensors as if they were one vector. RuntimeError for inf or nan when `error_if_nonfinite`."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensors:
@@ -22,8 +24,10 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
     norms = rushlight.stack([rushlight.linalg.vector_norm(t, norm_type) for t in tensors])
     total = rushlight.linalg.vector_norm(norms, norm_type)
     if error_if_nonfinite and not bool(rushlight.isfinite(total)):
-        raise RuntimeError(f"the total norm of order {norm_type} for gradients is non-finite, so it cannot be clipped; "
-                           "pass error_if_nonfinite=False to scale by it anyway")
+        raise RuntimeError(
+            f"the total norm of order {norm_type} for gradients is non-finite, so it cannot be clipped; "
+            "pass error_if_nonfinite=False to scale by it anyway"
+        )
     return total
 
 
@@ -34,8 +38,13 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
         g.mul_(scale.to(g.dtype))
 
 
-def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                    foreach: bool | None = None) -> Tensor:
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """Scale all gradients in place so that their common norm is at most `max_norm`; returns the norm before.
 
     Raises RuntimeError for a norm of inf or nan when `error_if_nonfinite`; nothing is changed then.

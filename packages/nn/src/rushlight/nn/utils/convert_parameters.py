@@ -19,5 +19,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         raise TypeError(f"expected Tensor, but got: {type(vec).__name__}")
     start = 0
     for p in parameters:
-        p.data = vec[start:start + p.numel()].view(p.shape).data
+        p.data = vec[start : start + p.numel()].view(p.shape).data
         start += p.numel()

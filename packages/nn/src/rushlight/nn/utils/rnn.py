@@ -24,8 +24,13 @@ class PackedSequence(_Packed):
 
     __slots__ = ()
 
-    def __new__(cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
-                unsorted_indices: Tensor | None = None) -> PackedSequence:
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -45,7 +50,9 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
-def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack a padded batch `(l, n, *)` (`(n, l, *)` for `batch_first`) whose sequences have the given lengths.
 
     Raises RuntimeError for lengths that are not positive, or not in falling order when `enforce_sorted`.
@@ -53,29 +60,40 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
     sizes = lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
     x = input.transpose(0, 1) if batch_first else input
     if len(sizes) != x.shape[1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})"
+        )
     if any(n <= 0 for n in sizes):
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
     order = None
     if enforce_sorted:
         if any(a < b for a, b in zip(sizes, sizes[1:])):
-            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
-                               "You can pass `enforce_sorted=False` to pack the sequences in another order")
+            raise RuntimeError(
+                "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+                "You can pass `enforce_sorted=False` to pack the sequences in another order"
+            )
     else:
         ranks = sorted(range(len(sizes)), key=lambda i: -sizes[i])
         order, sizes = rushlight.tensor(ranks), [sizes[i] for i in ranks]
         x = x.index_select(1, order)
     batch_sizes = [sum(n > t for n in sizes) for t in range(sizes[0])]
-    return PackedSequence(rushlight.cat([x[t, :b] for t, b in enumerate(batch_sizes)]), rushlight.tensor(batch_sizes), order, None)
+    return PackedSequence(
+        rushlight.cat([x[t, :b] for t, b in enumerate(batch_sizes)]), rushlight.tensor(batch_sizes), order, None
+    )
 
 
-def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
-                        total_length: int | None = None) -> tuple[Tensor, Tensor]:
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The padded batch `(l, n, *)` of a packed one, and the lengths. ValueError when `total_length` is less than the longest."""
     sizes = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(sizes):
-        raise ValueError("Expected total_length to be at least the length of the longest sequence in input, "
-                         f"but got total_length={total_length} and max sequence length being {len(sizes)}")
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, "
+            f"but got total_length={total_length} and max sequence length being {len(sizes)}"
+        )
     steps = []
     for x in sequence.data.split(sizes):
         missing = sizes[0] - x.shape[0]
@@ -89,7 +107,9 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
-def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Stack sequences `(l_i, *)` into `(l, n, *)` (`(n, l, *)` for `batch_first`), padded to the longest.
 
     Example:

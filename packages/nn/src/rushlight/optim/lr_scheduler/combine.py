@@ -17,15 +17,21 @@ class SequentialLR(LRScheduler):
     Raises ValueError when there are none, when they belong to other optimizers, or when the number of milestones does not fit.
     """
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         if not schedulers:
             raise ValueError("SequentialLR expects at least one scheduler to be chained, but got no scheduler")
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not optimizer:
-                raise ValueError(f"SequentialLR expects all schedulers to belong to the same optimizer, but schedulers[{i}] has another")
+                raise ValueError(
+                    f"SequentialLR expects all schedulers to belong to the same optimizer, but schedulers[{i}] has another"
+                )
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"SequentialLR expects one milestone fewer than schedulers, but got {len(schedulers)} schedulers and "
-                             f"{len(milestones)} milestones")
+            raise ValueError(
+                f"SequentialLR expects one milestone fewer than schedulers, but got {len(schedulers)} schedulers and "
+                f"{len(milestones)} milestones"
+            )
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch, self.optimizer = last_epoch + 1, optimizer
         for group in optimizer.param_groups:
@@ -87,8 +93,18 @@ class ReduceLROnPlateau(LRScheduler):
     Raises ValueError for a factor of 1 or more, or an unknown mode.
     """
 
-    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
-                 threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0, eps: float = 1e-8) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: Any = 0,
+        eps: float = 1e-8,
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if not isinstance(optimizer, Optimizer):
@@ -134,5 +150,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Is a metric better than the best by more than the threshold?"""
         sign = 1 if self.mode == "max" else -1
         if self.threshold_mode == "rel":
-            return sign * a > sign * best * (1 + sign * self.threshold) if math.isfinite(best) else sign * a > sign * best
+            return (
+                sign * a > sign * best * (1 + sign * self.threshold) if math.isfinite(best) else sign * a > sign * best
+            )
         return sign * a > sign * best + self.threshold

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.optim.lr_scheduler.base import LRScheduler, copied
+from rushlight.optim.lr_scheduler.base import LRScheduler
 from rushlight.optim.optimizer import Optimizer
 
 
@@ -23,18 +23,28 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            return [rate + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2 for base, rate in zip(self.base_lrs, self._rates())]
-        change = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / (1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max))
+            return [
+                rate + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2
+                for base, rate in zip(self.base_lrs, self._rates())
+            ]
+        change = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / (
+            1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
+        )
         return [change * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+            for base in self.base_lrs
+        ]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half cosines of `T_0`, `T_0 * T_mult`, ... epochs, each from the base rate (Loshchilov and Hutter 2016)."""
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -45,7 +55,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+            for base in self.base_lrs
+        ]
 
     def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch, or to a (fractional) one given."""
@@ -64,7 +77,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             n = 0
             if epoch >= self.T_0 and self.T_mult > 1:
                 n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            begun = self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1) if self.T_mult > 1 else epoch // self.T_0 * self.T_0
+            begun = (
+                self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1) if self.T_mult > 1 else epoch // self.T_0 * self.T_0
+            )
             self.T_cur, self.T_i = epoch - begun, self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())
@@ -76,14 +91,18 @@ def _per_group(optimizer: Optimizer, name: str, value: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
-                         f"param_groups has {count}.")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+            f"param_groups has {count}."
+        )
     return list(value)
 
 
 _SHAPES: dict[str, tuple[Callable[[float, float], float], str]] = {
-    "triangular": (lambda x, gamma: 1.0, "cycle"), "triangular2": (lambda x, gamma: 1 / 2.0 ** (x - 1), "cycle"),
-    "exp_range": (lambda x, gamma: gamma**x, "iterations")}
+    "triangular": (lambda x, gamma: 1.0, "cycle"),
+    "triangular2": (lambda x, gamma: 1 / 2.0 ** (x - 1), "cycle"),
+    "exp_range": (lambda x, gamma: gamma**x, "iterations"),
+}
 
 
 class CyclicLR(LRScheduler):
@@ -92,10 +111,22 @@ class CyclicLR(LRScheduler):
     Raises ValueError for an unknown mode, or an optimizer without momentum when `cycle_momentum`.
     """
 
-    def __init__(self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000, step_size_down: int | None = None,
-                 mode: str = "triangular", gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None,
-                 scale_mode: str = "cycle", cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: Any,
+        max_lr: Any,
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.8,
+        max_momentum: Any = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if mode not in _SHAPES and scale_fn is None:
@@ -167,10 +198,23 @@ class OneCycleLR(LRScheduler):
     Raises ValueError for a length that is not given or not positive, a fraction outside [0, 1] or an unknown strategy.
     """
 
-    def __init__(self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
-                 steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos", cycle_momentum: bool = True,
-                 base_momentum: Any = 0.85, max_momentum: Any = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
-                 three_phase: bool = False, last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: Any,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if total_steps is None and (epochs is None or steps_per_epoch is None):
@@ -189,10 +233,13 @@ class OneCycleLR(LRScheduler):
             self._schedule_phases = [
                 _phase(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 _phase(2 * up + 1, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                _phase(end, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+                _phase(end, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
         else:
-            self._schedule_phases = [_phase(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                                     _phase(end, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+            self._schedule_phases = [
+                _phase(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                _phase(end, "max_lr", "min_lr", "base_momentum", "max_momentum"),
+            ]
         if last_epoch == -1:
             for high, group in zip(_per_group(optimizer, "max_lr", max_lr), optimizer.param_groups):
                 group["initial_lr"], group["max_lr"] = high / div_factor, high
@@ -202,7 +249,10 @@ class OneCycleLR(LRScheduler):
                 raise ValueError("optimizer must support momentum or beta1 with cycle_momentum option enabled")
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
-                momenta = zip(_per_group(optimizer, "max_momentum", max_momentum), _per_group(optimizer, "base_momentum", base_momentum))
+                momenta = zip(
+                    _per_group(optimizer, "max_momentum", max_momentum),
+                    _per_group(optimizer, "base_momentum", base_momentum),
+                )
                 for (high, low), group in zip(momenta, optimizer.param_groups):
                     set_momentum(group, high)
                     group["max_momentum"], group["base_momentum"] = high, low
@@ -231,4 +281,10 @@ class OneCycleLR(LRScheduler):
 
 
 def _phase(end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
-    return {"end_step": end, "start_lr": start_lr, "end_lr": end_lr, "start_momentum": start_momentum, "end_momentum": end_momentum}
+    return {
+        "end_step": end,
+        "start_lr": start_lr,
+        "end_lr": end_lr,
+        "start_momentum": start_momentum,
+        "end_momentum": end_momentum,
+    }

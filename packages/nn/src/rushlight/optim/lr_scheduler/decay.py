@@ -14,7 +14,12 @@ from rushlight.optim.optimizer import Optimizer
 class _Functions(LRScheduler):
     """Schedules given by one function of the epoch, or one per group."""
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Callable[[int], float]], last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
@@ -71,7 +76,9 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times `gamma` at each of the `milestones`."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -87,7 +94,9 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times `factor` until epoch `total_iters`. ValueError unless the factor lies in [0, 1]."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1:
             raise ValueError("constant multiplicative factor expected to be between 0 and 1")
         self.factor, self.total_iters = factor, total_iters
@@ -105,8 +114,14 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """From `start_factor` to `end_factor` in `total_iters` equal steps. ValueError for factors outside (0, 1] and [0, 1]."""
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError("starting multiplicative factor expected to be greater than 0 and less or equal to 1")
         if not 0 <= end_factor <= 1:
@@ -115,7 +130,9 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self, epoch: int) -> float:
-        return self.start_factor + (self.end_factor - self.start_factor) * min(self.total_iters, epoch) / self.total_iters
+        return (
+            self.start_factor + (self.end_factor - self.start_factor) * min(self.total_iters, epoch) / self.total_iters
+        )
 
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
@@ -153,8 +170,13 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._rates()
-        change = ((1 - self.last_epoch / self.total_iters) / (1 - (self.last_epoch - 1) / self.total_iters)) ** self.power
+        change = (
+            (1 - self.last_epoch / self.total_iters) / (1 - (self.last_epoch - 1) / self.total_iters)
+        ) ** self.power
         return [rate * change for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        return [base * (1 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power for base in self.base_lrs]
+        return [
+            base * (1 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+            for base in self.base_lrs
+        ]
