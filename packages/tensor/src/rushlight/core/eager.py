@@ -20,6 +20,7 @@ from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import allocator
 
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
+_new = object.__new__
 
 # From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is compiled.
 LARGE = 32768
@@ -80,7 +81,7 @@ def finish(array: Any, expected: Meta) -> Tensor:
     """Wrap a kernel's result, brought into the layout that was inferred: metadata is never wrong about memory."""
     if type(array) is not np.ndarray:
         array = np.asarray(array)
-    if array.dtype != expected.numpy:
+    if array.dtype is not expected.numpy and array.dtype != expected.numpy:
         array = array.astype(expected.numpy)
     if array.shape != expected.shape:
         raise AssertionError(f"a kernel returned shape {array.shape} where {expected.shape} was inferred")
@@ -138,7 +139,8 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
     natural = _resolves(function, compute, out.numpy)
     if out.numel >= (LARGE if natural and out.dtype not in dtypes.HALF else LARGE_COMPOSED):
         return _plan_large(op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None)
-    if natural and out.contiguous and out.ndim and all(m.weak or m.shape != out.shape or m.contiguous for m in metas):
+    if natural and out.contiguous and out.ndim and (
+            out.ndim == 1 or all(m.weak or m.shape != out.shape or m.contiguous for m in metas)):
         fast = _fast_plan(function, metas, casters, compute, out)
         if fast is not None:
             return fast
@@ -164,7 +166,7 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
 
 def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callable | None) -> Callable:
     """Plans for many elements: pooled memory and all threads; a plain ufunc where one does, else the compiled loop."""
-    kernel: Any = compiled_loop(op, metas, compute, out)
+    kernel: Any = guarded(op, compute, compiled_loop(op, metas, compute, out))
     if ufunc is not None and out.dtype not in dtypes.HALF:
         from rushlight.kernels.cpu.elementwise import large_kernel
 
@@ -176,6 +178,19 @@ def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Calla
         return wrap(result, out)
 
     return run_compiled
+
+
+def guarded(op: Op, compute: np.dtype, loop: Callable) -> Callable:
+    """The loop of an op behind the check of its data that its numpy function carries as `guard`: compiled loops cannot raise."""
+    guard = getattr(op.numpy, "guard", None)
+    if guard is None or compute.kind not in "iu":
+        return loop
+
+    def checked(result: np.ndarray, *operands: Any) -> None:
+        guard(*operands)
+        loop(result, *operands)
+
+    return checked
 
 
 def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callable:
@@ -204,7 +219,7 @@ def _arguments(casters: list, operands: tuple) -> list:
 
 def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, out: Meta) -> Callable | None:
     """Plans for the commonest small calls, without loops over operands."""
-    new = object.__new__
+    new = _new
 
     def wrapped(array: np.ndarray) -> Tensor:
         tensor = new(Tensor)
@@ -237,7 +252,8 @@ def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     compute, casters, function = _elementwise_parts(op, metas, out)
     common = declare.common_dtype(op.functional, metas)
     direct = _resolves(function, compute, declare.out_dtype(op, common).numpy)
-    loop = compiled_loop(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
+    large = out.numel >= LARGE and None not in metas
+    loop = guarded(op, compute, compiled_loop(op, metas, compute, out)) if large else None
 
     def run(*operands: Any) -> Tensor:
         target = operands[0]
@@ -266,18 +282,18 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     remember = op.name != "detach"
 
     def made(x: Tensor, numbers: tuple, array: np.ndarray, m: Meta, index: int | None = None) -> Tensor:
-        view = wrap(array, m, x._storage or x.storage())
-        if remember:
-            view._auto = (x, op, numbers, params, index)
+        view = _new(Tensor)
+        view._array = array
+        view._meta = m
+        view._storage = x._storage or x.storage()
+        view._auto = (x, op, numbers, params, index) if remember else None
         return view
 
     if not isinstance(out, Meta):
         return lambda x: tuple([made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))])
     if len(metas) > 1:
         return lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
-    if params:
-        return lambda x: made(x, (), numpy(x._array, *params), out)
-    return lambda x: made(x, (), numpy(x._array), out)
+    return lambda x: made(x, (), numpy(x._array, *params), out)
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -315,26 +331,38 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
             raise RuntimeError(f"{op.name}: no CPU kernel and no decomposition")
         return lambda *operands: op.decomposition(*operands, *params)
 
-    def compute(operands: tuple) -> Any:
-        return quiet(function, *[x._array if isinstance(x, Tensor) else x for x in operands], *params)
-
+    compute = _on_arrays(function, metas, params)
     if op.mutates:
         def run(*operands: Any) -> Any:
-            compute(operands)
+            compute(*operands)
             for i in op.mutates:
                 operands[i].storage().version += 1
             return operands[op.mutates[0]]
     elif out is None:
         def run(*operands: Any) -> Any:
-            result = compute(operands)
+            result = compute(*operands)
             return tuple(map(_wrap_any, result)) if isinstance(result, tuple) else _wrap_any(result)
     elif isinstance(out, Meta):
         def run(*operands: Any) -> Any:
-            return finish(compute(operands), out)
+            return finish(compute(*operands), out)
     else:
         def run(*operands: Any) -> Any:
-            return tuple([finish(a, m) for a, m in zip(compute(operands), out)])
+            return tuple([finish(a, m) for a, m in zip(compute(*operands), out)])
     return run
+
+
+def _on_arrays(function: Callable, metas: tuple, params: tuple) -> Callable:
+    """A kernel as a function of operands: passes the arrays of tensors, numbers and None as they are."""
+    tensors = [m is not None and not m.weak for m in metas]
+    if not any(tensors):
+        return lambda *operands: quiet(function, *operands, *params)
+    if tensors == [True]:
+        return lambda x: quiet(function, x._array, *params)
+    if tensors == [True, True]:
+        return lambda x, y: quiet(function, x._array, y._array, *params)
+    if tensors == [True, True, True]:
+        return lambda x, y, z: quiet(function, x._array, y._array, z._array, *params)
+    return lambda *operands: quiet(function, *[x._array if is_tensor else x for x, is_tensor in zip(operands, tensors)], *params)
 
 
 def _wrap_any(array: Any) -> Tensor:

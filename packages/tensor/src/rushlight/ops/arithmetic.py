@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,20 +48,27 @@ def true_divide(input, other):
     return input / other
 
 
-def _refuse_zero(divisor: Any) -> None:
+def _refuse_zero(dividend: Any, divisor: Any) -> None:
     """Integers have no infinity to return, so dividing one by zero is an error."""
-    if np.asarray(divisor).dtype.kind in "iu" and not np.all(divisor):
+    if not np.all(divisor):
         raise RuntimeError(
             "ZeroDivisionError: an integer tensor was divided by zero; convert to floating point, which gives inf"
         )
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
-    _refuse_zero(b)
-    return np.floor_divide(a, b)
+def _checked(divide: Callable) -> Callable:
+    """The division of arrays, refusing zeros among integer divisors; compiled loops call the same check as `guard`."""
+
+    def checked(a: Any, b: Any) -> Any:
+        if b.dtype.kind in "iu":
+            _refuse_zero(a, b)
+        return divide(a, b)
+
+    checked.guard = _refuse_zero
+    return checked
 
 
-@elementwise(numpy=_floor_divide, tensors=None, operator="floordiv", supports="real_number")
+@elementwise(numpy=_checked(np.floor_divide), tensors=None, operator="floordiv", supports="real_number")
 def floor_divide(input, other):
     """The largest integer not above the quotient: `floor(input / other)`, computed without rounding the quotient first.
 
@@ -74,23 +82,13 @@ def floor_divide(input, other):
     return input // other
 
 
-def _truncate_divide(a: Any, b: Any) -> Any:
-    _refuse_zero(b)
-    return s.truncate_divide(a, b)
-
-
-@elementwise(numpy=_truncate_divide, tensors=None, method=False, public=False, supports="real_number")
+@elementwise(numpy=_checked(s.truncate_divide), tensors=None, method=False, public=False, supports="real_number")
 def trunc_divide(input, other):
     """The quotient rounded towards zero: `trunc(input / other)`."""
     return s.truncate_divide(input, other)
 
 
-def _remainder(a: Any, b: Any) -> Any:
-    _refuse_zero(b)
-    return np.remainder(a, b)
-
-
-@elementwise(numpy=_remainder, tensors=(), operator="mod", supports="real_number")
+@elementwise(numpy=_checked(np.remainder), tensors=(), operator="mod", supports="real_number")
 def remainder(input, other):
     """What a floor division leaves, with the sign of the divisor: `input - other * floor(input / other)`.
 
@@ -104,12 +102,7 @@ def remainder(input, other):
     return input % other
 
 
-def _fmod(a: Any, b: Any) -> Any:
-    _refuse_zero(b)
-    return np.fmod(a, b)
-
-
-@elementwise(numpy=_fmod, supports="real_number")
+@elementwise(numpy=_checked(np.fmod), supports="real_number")
 def fmod(input, other):
     """What a division rounded towards zero leaves, with the sign of `input`: `input - other * trunc(input / other)`.
 

@@ -123,7 +123,7 @@ def _infer_histogram(input: Meta, edges: Meta, weight: Meta | None, *, density: 
         raise RuntimeError("histogram: input, bins and weight must have the same dtype")
     if weight is not None and weight.shape != input.shape:
         raise RuntimeError(
-            f"histogram: weight must have the input's shape, got {shape_text(weight.shape)} and {shape_text(input.shape)}"
+            f"histogram: weight must have input's shape, got {shape_text(weight.shape)} and {shape_text(input.shape)}"
         )
     if edges.ndim != 1 or edges.numel < 2:
         raise RuntimeError(
