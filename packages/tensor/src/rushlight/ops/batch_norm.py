@@ -13,6 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import norm as cpu
 from rushlight.ops.normalization import wide
 
 _X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
@@ -74,18 +75,9 @@ batch_norm_op = structured(
 @kernel(batch_norm_op, "cpu")
 def _batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float):
     x = checks.widened(x)
-    axes, count = _channel_axes(x.ndim), x.size // max(x.shape[1], 1)
-    mean = x.mean(axis=axes)
-    result = x - _along_channels(mean, x.ndim)
-    flat = result.reshape(*x.shape[:2], prod(x.shape[2:]))
-    variance = np.einsum("ncl,ncl->c", flat, flat) / x.dtype.type(max(count, 1))
-    scale = 1 / np.sqrt(variance + x.dtype.type(eps))
-    if weight is not None:
-        scale *= checks.widened(weight)
-    result *= _along_channels(scale, x.ndim)
-    if bias is not None:
-        result += _along_channels(checks.widened(bias), x.ndim)
-    return result, mean, variance
+    weight, bias = (None if v is None else checks.widened(v) for v in (weight, bias))
+    result, mean, variance = cpu.batch_norm(x.reshape(*x.shape[:2], prod(x.shape[2:])), weight, bias, eps)
+    return result.reshape(x.shape), mean, variance
 
 
 def _infer_batch_norm_backward(grad: Meta, input: Meta, weight: Meta | None, mean: Meta, variance: Meta,
@@ -116,18 +108,10 @@ batch_norm_backward_op = structured(
 @kernel(batch_norm_backward_op, "cpu")
 def _batch_norm_backward(grad, x, weight, mean, variance, eps: float):
     grad, x = checks.widened(grad), checks.widened(x)
-    axes, count = _channel_axes(x.ndim), x.dtype.type(max(x.size // max(x.shape[1], 1), 1))
-    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
-    normal = x - _along_channels(mean, x.ndim)
-    normal *= _along_channels(rstd, x.ndim)
+    weight = None if weight is None else checks.widened(weight)
     shape = (*x.shape[:2], prod(x.shape[2:]))
-    by_weight = np.einsum("ncl,ncl->c", grad.reshape(shape), normal.reshape(shape))
-    by_bias = grad.sum(axis=axes)
-    normal *= _along_channels(by_weight / -count, x.ndim)
-    normal += grad
-    normal -= _along_channels(by_bias / count, x.ndim)
-    normal *= _along_channels(rstd if weight is None else rstd * checks.widened(weight), x.ndim)
-    return normal, by_weight, by_bias
+    by_input, by_weight, by_bias = cpu.batch_norm_backward(grad.reshape(shape), x.reshape(shape), weight, mean, variance, eps)
+    return by_input.reshape(x.shape), by_weight, by_bias
 
 
 # Functions

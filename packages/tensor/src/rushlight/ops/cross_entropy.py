@@ -11,6 +11,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import softmax as cpu
 from rushlight.ops.softmax import log_softmax_backward_op, log_softmax_op
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -198,21 +199,11 @@ cross_entropy_op = structured(
     decomposition=_cross_entropy_decomposition)
 
 
-def _log_sum(x: np.ndarray) -> np.ndarray:
-    axis = min(1, x.ndim - 1)
-    if not x.size:
-        return np.full(x.shape[:1] + x.shape[2:] if x.ndim > 1 else (), -np.inf, x.dtype)
-    top = x.max(axis=axis, keepdims=True)
-    shifted = x - top
-    np.exp(shifted, out=shifted)
-    return np.log(shifted.sum(axis=axis)) + top.squeeze(axis)
-
-
 @kernel(cross_entropy_op, "cpu")
 def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
     x = checks.widened(x)
     index, counts = _targets("cross_entropy", target, x.shape[min(1, x.ndim - 1)], ignore_index)
-    log_sum = np.asarray(_log_sum(x)).reshape(target.shape)
+    log_sum = np.asarray(cpu.log_sum_exp(x, min(1, x.ndim - 1))).reshape(target.shape)
     return _reduced(log_sum - _pick(x, index), _factors(index, counts, weight, x.dtype), reduction), log_sum
 
 
@@ -239,11 +230,11 @@ def _cross_entropy_backward(grad, x, target, weight, log_sum, ignore_index: int,
     axis = min(1, x.ndim - 1)
     index, counts = _targets("cross_entropy", target, x.shape[axis], ignore_index)
     scale = _spread(grad, _factors(index, counts, weight, x.dtype), index, reduction)
-    result = x - np.expand_dims(log_sum.reshape(()) if x.ndim == 1 else log_sum, axis)
-    np.exp(result, out=result)
+    if x.ndim == 1:
+        log_sum, scale, index = log_sum.reshape(()), scale.reshape(()), index.reshape(())
+    result = cpu.scaled_probabilities(x, log_sum, scale, axis)
     if counts is not None:  # an ignored row of infinities must not give NaN
-        result = np.where(np.expand_dims(counts, axis), result, 0)
-    result *= np.expand_dims(scale.reshape(()) if x.ndim == 1 else scale, axis)
+        result = np.where(np.expand_dims(counts.reshape(log_sum.shape), axis), result, 0)
     _put(result, index, -scale)
     return result
 

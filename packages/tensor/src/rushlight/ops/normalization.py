@@ -14,6 +14,7 @@ from rushlight.core.front import assign_out, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import norm as cpu
 from rushlight.ops.padding import pad_constant
 from rushlight.ops.pool import avg_pool_op
 
@@ -71,17 +72,8 @@ layer_norm_op = structured(
 def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int):
     x = checks.widened(x)
     lead = x.ndim - dims
-    size = prod(x.shape[lead:])
-    rows = x.reshape(-1, size)
-    mean = rows.mean(axis=1, keepdims=True)
-    result = rows - mean
-    variance = np.einsum("ij,ij->i", result, result)[:, None] / x.dtype.type(max(size, 1))
-    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
-    result *= rstd
-    if weight is not None:
-        result *= checks.widened(weight).reshape(-1)
-    if bias is not None:
-        result += checks.widened(bias).reshape(-1)
+    weight, bias = (None if v is None else checks.widened(v) for v in (weight, bias))
+    result, mean, rstd = cpu.layer_norm(x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:])), weight, bias, eps)
     shape = x.shape[:lead] + (1,) * dims
     return result.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
 
@@ -114,20 +106,13 @@ layer_norm_backward_op = structured(
 
 @kernel(layer_norm_backward_op, "cpu")
 def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
-    shape = x.shape[x.ndim - dims:]
-    size = prod(shape)
-    grad, x = checks.widened(grad).reshape(-1, size), checks.widened(x)
-    normal = x.reshape(-1, size) - mean.reshape(-1, 1)
-    normal *= rstd.reshape(-1, 1)
-    by_weight = np.einsum("ij,ij->j", grad, normal).reshape(shape)
-    by_bias = grad.sum(axis=0).reshape(shape)
-    by_input = grad * checks.widened(weight).reshape(-1) if weight is not None else grad.copy()
-    along = np.einsum("ij,ij->i", by_input, normal)[:, None] / x.dtype.type(max(size, 1))
-    normal *= along
-    normal += by_input.mean(axis=1, keepdims=True)
-    by_input -= normal
-    by_input *= rstd.reshape(-1, 1)
-    return by_input.reshape(x.shape), by_weight, by_bias
+    grad, x = checks.widened(grad), checks.widened(x)
+    weight = None if weight is None else checks.widened(weight)
+    lead = x.ndim - dims
+    rows = (prod(x.shape[:lead]), prod(x.shape[lead:]))
+    column = (rows[0], 1)
+    by_input, by_weight, by_bias = cpu.layer_norm_backward(grad.reshape(rows), x.reshape(rows), weight, mean.reshape(column), rstd.reshape(column))
+    return by_input.reshape(x.shape), by_weight.reshape(x.shape[lead:]), by_bias.reshape(x.shape[lead:])
 
 
 def _normalized_shape(name: str, input: Tensor, normalized_shape: Sequence[int] | int) -> int:

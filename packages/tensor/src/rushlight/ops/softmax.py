@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import softmax as cpu
 
 _X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4) ** 3 / 9
 
@@ -61,10 +62,7 @@ def _softmax(x: np.ndarray, dim: int) -> np.ndarray:
     x = checks.widened(x)
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(1), x.dtype.type(np.nan))
-    result = x - x.max(axis=dim, keepdims=True)
-    np.exp(result, out=result)
-    result /= result.sum(axis=dim, keepdims=True)
-    return result
+    return cpu.softmax(x, dim)
 
 
 @kernel(log_softmax_op, "cpu")
@@ -72,9 +70,7 @@ def _log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
     x = checks.widened(x)
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(0), x.dtype.type(np.nan))
-    result = x - x.max(axis=dim, keepdims=True)
-    result -= np.log(np.exp(result).sum(axis=dim, keepdims=True))
-    return result
+    return cpu.log_softmax(x, dim)
 
 
 @kernel(softmax_backward_op, "cpu")
@@ -82,10 +78,7 @@ def _softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndar
     grad, output = checks.widened(grad), checks.widened(output)
     if not grad.ndim:
         return np.zeros_like(output)
-    result = grad * output
-    total = result.sum(axis=dim, keepdims=True)
-    result -= output * total
-    return result
+    return cpu.softmax_backward(grad, output, dim)
 
 
 @kernel(log_softmax_backward_op, "cpu")
@@ -93,9 +86,7 @@ def _log_softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.
     grad, output = checks.widened(grad), checks.widened(output)
     if not grad.ndim:
         return np.zeros_like(output)
-    result = np.exp(output)
-    result *= grad.sum(axis=dim, keepdims=True)
-    return np.subtract(grad, result, out=result)
+    return cpu.log_softmax_backward(grad, output, dim)
 
 
 def implicit_dim(name: str, ndim: int) -> int:

@@ -1,0 +1,60 @@
+"""Native loops written by hand, for what no scalar definition describes: rows that are normalized, windows, scatters.
+
+A source defines `kernel(lo, hi, layout, arrays...)`, a share of independent tasks, in the language of `source.py`'s loops; `T` stands for
+the element type, and an assignment `y = exp(...)` becomes the vectorisable polynomial. Arrays must be C-contiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from rushlight.core import scalar as s
+from rushlight.kernels.build import build_program
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.polynomials import POLYNOMIALS
+from rushlight.kernels.source import SHORT, emit
+
+# Below so many elements numpy is as fast, and nobody should wait for a compiler (0.3 to 1 s, once per machine).
+WORTH = 32768
+# Elements to a piece of work.
+GRAIN = 32768
+
+_EXP = re.compile(r"(\s*)(\w+) = exp\((.+)\)")
+
+
+def worthwhile(*arrays: np.ndarray) -> bool:
+    """Are these float32 arrays, contiguous, and the first of them large enough for native code?"""
+    return arrays[0].size >= WORTH and all(x.dtype == np.float32 and x.flags.c_contiguous for x in arrays)
+
+
+@cache
+def compiled(source: str, arrays: str, dtype: np.dtype = np.dtype(np.float32)) -> Callable[..., None]:
+    """The native kernel of a source. `arrays` has a letter per array: T (elements), i (int64)."""
+    short = SHORT[dtype.name]
+    kinds = {"T": f"*{short}", "i": "*i64"}
+    return compile_source(_with_exp(source, dtype).replace("T(", f"{short}("), ("u64", "u64", "*i64", *[kinds[a] for a in arrays]))
+
+
+def _with_exp(source: str, dtype: np.dtype) -> str:
+    program = build_program(s.exp, [dtype], [dtype], tables=(POLYNOMIALS,))
+    lines: list[str] = []
+    for number, line in enumerate(source.splitlines()):
+        found = _EXP.fullmatch(line)
+        if found is None:
+            lines.append(line)
+            continue
+        indent, name, argument = found.groups()
+        steps, (result,) = emit(program, [f"argument{number}"], prefix=f"exp{number}_")
+        lines += [f"{indent}{step}" for step in (f"argument{number} = {argument}", *steps, f"{name} = {result}")]
+    return "\n".join(lines) + "\n"
+
+
+def over(kernel: Callable[..., None], tasks: int, elements_each: int, layout: tuple[int, ...], *arrays: np.ndarray) -> None:
+    """Run a kernel for all tasks, on all threads when there is work for them."""
+    if tasks:
+        run_kernel(kernel, tasks, max(1, GRAIN // max(1, elements_each)), np.array(layout, np.int64), *arrays)

@@ -1,0 +1,223 @@
+"""layer_norm by rows and batch_norm by channels: numpy for small arrays, native loops for large ones.
+
+The native loops take each row (or each channel) through all its passes while it is in the cache. Gradients by weight and bias are sums
+over rows: each task adds up a block of rows, whose size does not depend on the number of threads, so results do not either.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight.kernels.cpu import native
+
+ROWS = 64  # rows that one task of the backward pass adds up
+
+_LAYER_NORM = """def kernel(lo, hi, layout, out, mean, rstd, x, weight, bias, eps):
+    wide_vectors()
+    n = u64(load(layout, u64(0)))
+    small = load(eps, u64(0))
+    for row in range(lo, hi):
+        at = row * n
+        total = T(0.0)
+        for j in range(n):
+            total = reassociable_add(total, load(x, at + j))
+        middle = total / T(n)
+        squares = T(0.0)
+        for j in range(n):
+            d = load(x, at + j) - middle
+            squares = reassociable_add(squares, d * d)
+        scale = T(1.0) / sqrt(squares / T(n) + small)
+        store(mean, row, middle)
+        store(rstd, row, scale)
+        for j in range(n):
+            store(out, at + j, (load(x, at + j) - middle) * scale * load(weight, j) + load(bias, j))
+"""
+
+_LAYER_NORM_BACKWARD = """def kernel(lo, hi, layout, out, by_weight, by_bias, grad, x, weight, mean, rstd):
+    wide_vectors()
+    n = u64(load(layout, u64(0)))
+    rows = u64(load(layout, u64(1)))
+    step = u64(load(layout, u64(2)))
+    for block in range(lo, hi):
+        sums = block * n
+        for j in range(n):
+            scratch_store(by_weight, sums + j, T(0.0))
+            scratch_store(by_bias, sums + j, T(0.0))
+        for row in range(block * step, min(rows, (block + u64(1)) * step)):
+            at = row * n
+            middle = load(mean, row)
+            scale = load(rstd, row)
+            plain = T(0.0)
+            along = T(0.0)
+            for j in range(n):
+                g = load(grad, at + j) * load(weight, j)
+                plain = reassociable_add(plain, g)
+                along = reassociable_add(along, g * ((load(x, at + j) - middle) * scale))
+            plain = plain / T(n)
+            along = along / T(n)
+            for j in range(n):
+                g = load(grad, at + j)
+                normal = (load(x, at + j) - middle) * scale
+                store(out, at + j, (g * load(weight, j) - plain - normal * along) * scale)
+                scratch_store(by_weight, sums + j, scratch_load(by_weight, sums + j) + g * normal)
+                scratch_store(by_bias, sums + j, scratch_load(by_bias, sums + j) + g)
+"""
+
+_BATCH_NORM = """def kernel(lo, hi, layout, out, mean, variance, x, weight, bias, eps):
+    wide_vectors()
+    samples = u64(load(layout, u64(0)))
+    channels = u64(load(layout, u64(1)))
+    n = u64(load(layout, u64(2)))
+    small = load(eps, u64(0))
+    count = T(samples * n)
+    for channel in range(lo, hi):
+        total = f64(0.0)
+        for s in range(samples):
+            at = (s * channels + channel) * n
+            part = T(0.0)
+            for j in range(n):
+                part = reassociable_add(part, load(x, at + j))
+            total += f64(part)
+        middle = T(total / f64(count))
+        total = f64(0.0)
+        for s in range(samples):
+            at = (s * channels + channel) * n
+            part = T(0.0)
+            for j in range(n):
+                d = load(x, at + j) - middle
+                part = reassociable_add(part, d * d)
+            total += f64(part)
+        spread = T(total / f64(count))
+        store(mean, channel, middle)
+        store(variance, channel, spread)
+        scale = load(weight, channel) / sqrt(spread + small)
+        shift = load(bias, channel)
+        for s in range(samples):
+            at = (s * channels + channel) * n
+            for j in range(n):
+                store(out, at + j, (load(x, at + j) - middle) * scale + shift)
+"""
+
+_BATCH_NORM_BACKWARD = """def kernel(lo, hi, layout, out, by_weight, by_bias, grad, x, weight, mean, variance, eps):
+    wide_vectors()
+    samples = u64(load(layout, u64(0)))
+    channels = u64(load(layout, u64(1)))
+    n = u64(load(layout, u64(2)))
+    small = load(eps, u64(0))
+    count = f64(samples * n)
+    for channel in range(lo, hi):
+        middle = load(mean, channel)
+        rstd = T(1.0) / sqrt(load(variance, channel) + small)
+        plain = f64(0.0)
+        along = f64(0.0)
+        for s in range(samples):
+            at = (s * channels + channel) * n
+            part = T(0.0)
+            product = T(0.0)
+            for j in range(n):
+                g = load(grad, at + j)
+                part = reassociable_add(part, g)
+                product = reassociable_add(product, g * ((load(x, at + j) - middle) * rstd))
+            plain += f64(part)
+            along += f64(product)
+        store(by_weight, channel, T(along))
+        store(by_bias, channel, T(plain))
+        base = T(plain / count)
+        slope = T(along / count) * rstd
+        scale = rstd * load(weight, channel)
+        for s in range(samples):
+            at = (s * channels + channel) * n
+            for j in range(n):
+                store(out, at + j, (load(grad, at + j) - base - (load(x, at + j) - middle) * slope) * scale)
+"""
+
+Pair = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _or(x: np.ndarray | None, size: int, value: float, dtype: np.dtype) -> np.ndarray:
+    """A vector for native code: the given one, or one number repeated."""
+    return np.full(size, value, dtype) if x is None else np.ascontiguousarray(x).reshape(-1)
+
+
+def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
+    """Normalized rows, and the mean and reciprocal standard deviation of each."""
+    count, size = rows.shape
+    if native.worthwhile(rows):
+        out, mean, rstd = np.empty_like(rows), np.empty((count, 1), rows.dtype), np.empty((count, 1), rows.dtype)
+        native.over(native.compiled(_LAYER_NORM, "TTTTTTT"), count, size, (size,), out, mean, rstd, rows, _or(weight, size, 1, rows.dtype),
+                    _or(bias, size, 0, rows.dtype), np.array([eps], rows.dtype))
+        return out, mean, rstd
+    mean = rows.mean(axis=1, keepdims=True)
+    result = rows - mean
+    variance = np.einsum("ij,ij->i", result, result)[:, None] / rows.dtype.type(max(size, 1))
+    rstd = 1 / np.sqrt(variance + rows.dtype.type(eps))
+    result *= rstd
+    if weight is not None:
+        result *= weight.reshape(-1)
+    if bias is not None:
+        result += bias.reshape(-1)
+    return result, mean, rstd
+
+
+def layer_norm_backward(grad: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> Pair:
+    """Gradients of `layer_norm` by rows, weight and bias."""
+    count, size = rows.shape
+    if native.worthwhile(rows, grad):
+        blocks = -(-count // ROWS)
+        out, by_weight, by_bias = np.empty_like(rows), np.empty((blocks, size), rows.dtype), np.empty((blocks, size), rows.dtype)
+        native.over(native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT"), blocks, ROWS * size, (size, count, ROWS), out, by_weight, by_bias, grad,
+                    rows, _or(weight, size, 1, rows.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(rstd))
+        return out, by_weight.sum(axis=0), by_bias.sum(axis=0)
+    normal = rows - mean
+    normal *= rstd
+    by_weight = np.einsum("ij,ij->j", grad, normal)
+    by_bias = grad.sum(axis=0)
+    by_input = grad * weight.reshape(-1) if weight is not None else grad.copy()
+    along = np.einsum("ij,ij->i", by_input, normal)[:, None] / rows.dtype.type(max(size, 1))
+    normal *= along
+    normal += by_input.mean(axis=1, keepdims=True)
+    by_input -= normal
+    by_input *= rstd
+    return by_input, by_weight, by_bias
+
+
+def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
+    """Channels of (N, C, L) normalized, and the mean and biased variance of each."""
+    samples, channels, size = x.shape
+    if native.worthwhile(x):
+        out, mean, variance = np.empty_like(x), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        native.over(native.compiled(_BATCH_NORM, "TTTTTTT"), channels, samples * size, x.shape, out, mean, variance, x,
+                    _or(weight, channels, 1, x.dtype), _or(bias, channels, 0, x.dtype), np.array([eps], x.dtype))
+        return out, mean, variance
+    mean = x.mean(axis=(0, 2))
+    result = x - mean[:, None]
+    variance = np.einsum("ncl,ncl->c", result, result) / x.dtype.type(max(samples * size, 1))
+    scale = 1 / np.sqrt(variance + x.dtype.type(eps))
+    if weight is not None:
+        scale *= weight
+    result *= scale[:, None]
+    if bias is not None:
+        result += bias[:, None]
+    return result, mean, variance
+
+
+def batch_norm_backward(grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, variance: np.ndarray,
+                        eps: float) -> Pair:
+    """Gradients of `batch_norm` by input, weight and bias."""
+    samples, channels, size = x.shape
+    if native.worthwhile(x, grad):
+        out, by_weight, by_bias = np.empty_like(x), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        native.over(native.compiled(_BATCH_NORM_BACKWARD, "TTTTTTTTT"), channels, samples * size, x.shape, out, by_weight, by_bias, grad, x,
+                    _or(weight, channels, 1, x.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(variance), np.array([eps], x.dtype))
+        return out, by_weight, by_bias
+    count = x.dtype.type(max(samples * size, 1))
+    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    normal = x - mean[:, None]
+    normal *= rstd[:, None]
+    by_weight = np.einsum("ncl,ncl->c", grad, normal)
+    by_bias = grad.sum(axis=(0, 2))
+    normal *= (by_weight / -count)[:, None]
+    normal += grad
+    normal -= (by_bias / count)[:, None]
+    normal *= (rstd if weight is None else rstd * weight)[:, None]
+    return normal, by_weight, by_bias
