@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.meta import Meta, of_number
 
 Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
@@ -21,10 +23,13 @@ PLAN_LIMIT = 4096  # plans kept per op; a program with endless new shapes starts
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments to test an op with: operands (numpy arrays, numbers or None) and params."""
+    """Arguments to test an op with: operands (numpy arrays, numbers or None) and params. A numpy scalar stands for a 0-dim tensor."""
 
     operands: tuple
     params: tuple = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operands", tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in self.operands]))
 
 
 @dataclass(frozen=True)
@@ -76,15 +81,18 @@ class Op:
         """Run the op: the canonical call, with all operands and all params in declaration order."""
         if HANDLERS and (handler := current_handler()) is not None:
             return handler.handle(self, operands, params)
-        return self.execute(operands, params)
+        if len(operands) == 1:  # spelled out, like the next line, because every call passes here
+            plan = self.plans.get((getattr(operands[0], "_meta", None), *params))
+        elif operands:
+            plan = self.plans.get(plan_key(operands, params))
+        else:
+            plan = self.plans.get(params)
+        return self.first_call(operands, params) if plan is None else plan(*operands)
 
     def execute(self, operands: tuple, params: tuple = ()) -> Any:
         """Run the op below all handlers: through its plan."""
-        key = (*[getattr(x, "_meta", None) or type(x) for x in operands], *params)
-        plan = self.plans.get(key)
-        if plan is None:
-            return self.first_call(operands, params)
-        return plan(*operands)
+        plan = self.plans.get(plan_key(operands, params))
+        return self.first_call(operands, params) if plan is None else plan(*operands)
 
     def first_call(self, operands: tuple, params: tuple = ()) -> Any:
         """Make, keep and run the plan for operands like these."""
@@ -95,7 +103,7 @@ class Op:
         plan = eager.make_plan(self, metas, params)
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
-        self.plans[(*[getattr(x, "_meta", None) or type(x) for x in operands], *params)] = plan
+        self.plans[plan_key(operands, params)] = plan
         return plan(*operands)
 
     def infer_metas(self, operands: tuple, params: tuple = ()) -> Meta | tuple[Meta, ...] | None:
@@ -113,6 +121,11 @@ class Op:
 
     def __reduce__(self):
         return (lookup, (self.name,))
+
+
+def plan_key(operands: tuple, params: tuple) -> tuple:
+    """What a plan depends on: metadata of tensors, types of numbers, params."""
+    return (*[getattr(x, "_meta", None) or type(x) for x in operands], *params)
 
 
 def meta_of(x: Any) -> Meta | None:

@@ -145,7 +145,7 @@ def _infer_unfold_backward(grad: Meta, *, shape: tuple[int, ...], dim: int, size
 
 unfold_backward = structured(
     "unfold_backward", _infer_unfold_backward, doc="The windows of `unfold` added up in the places that they were taken from.",
-    samples=lambda: [Sample((_MATRIX,), ((6,), 0, 4, 1)), Sample((_MATRIX,), ((3, 4), 1, 4, 1))],
+    samples=lambda: [Sample((_MATRIX,), ((6,), 0, 4, 1)), Sample((_MATRIX[:, None],), ((3, 4), 1, 4, 1))],
     reference=lambda *arguments: _unfold_backward(*arguments))
 
 
