@@ -61,7 +61,7 @@ def test_only_the_last_reference_keeps_a_graph(no_collector):
     y = (x.exp() * x).sum()
     nodes = [weakref.ref(y.grad_fn), weakref.ref(y.grad_fn.next_functions[0][0])]
     y.backward(retain_graph=True)
-    g, = grad(y, x, create_graph=True)
+    (g,) = grad(y, x, create_graph=True)
     del g, y
     assert [node() for node in nodes] == [None, None]
 
@@ -76,7 +76,7 @@ def test_in_place_and_custom_functions_make_no_cycles(no_collector):
 
         @staticmethod
         def backward(ctx, g):
-            y, = ctx.saved_tensors
+            (y,) = ctx.saved_tensors
             return g * y
 
     x = leaf(1, 2)
@@ -177,7 +177,7 @@ def test_backward_inside_backward():
 
         @staticmethod
         def backward(ctx, g):
-            x, = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             y = x.detach().requires_grad_()
             with rushlight.enable_grad():
                 (y * y).backward(g)
@@ -215,23 +215,26 @@ def test_higher_derivatives():
     x = rushlight.tensor(2.0, dtype=rushlight.float64, requires_grad=True)
     y, values = x**4, []
     for _ in range(4):
-        y, = grad(y, x, create_graph=True)
+        (y,) = grad(y, x, create_graph=True)
         values.append(y.item())
     assert values == [32, 48, 48, 24]
 
 
 def test_saved_result_is_linked_in_second_order():
     x = rushlight.tensor(0.5, dtype=rushlight.float64, requires_grad=True)
-    g, = grad(x.tanh(), x, create_graph=True)
-    h, = grad(g, x)
+    (g,) = grad(x.tanh(), x, create_graph=True)
+    (h,) = grad(g, x)
     t = np.tanh(0.5)
     assert h.item() == pytest.approx(-2 * t * (1 - t * t), rel=1e-12)
 
 
-@pytest.mark.parametrize("outputs, message", [
-    (lambda x: x.detach(), "does not require grad and does not have a grad_fn"),
-    (lambda x: x * 2, "grad can be implicitly created only for scalar outputs"),
-])
+@pytest.mark.parametrize(
+    "outputs, message",
+    [
+        (lambda x: x.detach(), "does not require grad and does not have a grad_fn"),
+        (lambda x: x * 2, "grad can be implicitly created only for scalar outputs"),
+    ],
+)
 def test_backward_refuses(outputs, message):
     with pytest.raises(RuntimeError, match=message):
         outputs(leaf(1, 2)).backward()
@@ -276,7 +279,7 @@ def test_backward_with_inputs():
 
 def test_batched_gradients():
     x = leaf(1, 2)
-    g, = grad(x * x, x, rushlight.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True)
+    (g,) = grad(x * x, x, rushlight.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True)
     assert g.tolist() == [[2, 0], [0, 4]]
 
 

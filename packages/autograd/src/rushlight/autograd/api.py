@@ -71,7 +71,7 @@ def backward(
     for x, grad in zip(wanted, found):
         if grad is not None and isinstance(x, Tensor):
             engine.add_grad(x, grad)
-            for hook in list((x._auto.post_hooks or {}).values()):
+            for _, hook in list((x._auto.post_hooks or {}).values()):
                 hook(x)
 
 

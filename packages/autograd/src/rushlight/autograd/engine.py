@@ -7,13 +7,14 @@ is the youngest that is left; nothing has to be counted beforehand, and nothing 
 from __future__ import annotations
 
 import threading
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 
 from rushlight.autograd.anomaly import check_finite, warn_where
-from rushlight.autograd.memory import add_into, copied, is_free, references
+from rushlight.autograd.memory import add_into, copied, is_free, is_small
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, Node
-from rushlight.autograd.state import state_of
+from rushlight.autograd.references import references
+from rushlight.autograd.state import AutogradState, state_of
 from rushlight.core.tensor import Tensor
 
 Root = tuple[Edge, Tensor]
@@ -61,17 +62,21 @@ def _on_the_way(roots: list[Root], goals: dict[Node, dict]) -> set[Node]:
 def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured: dict[Node, dict]) -> None:
     pending: dict[Node, list] = {}  # gradients that have come for the outputs of nodes that wait
     heap: list[tuple[int, Node]] = []
+    watched = needed is not None or mode.anomaly
     edges = [edge for edge, _ in roots]
     results = [grad for _, grad in roots]
     results.reverse()
     while True:
+        new = None
         for target, output in edges:
             grad = results.pop()
             if grad is None or (needed is not None and target not in needed and target not in captured):
                 continue
             buffer = pending.get(target)
             if buffer is None:
-                heappush(heap, (target.order, target))
+                if new is not None:
+                    heappush(heap, new)
+                new = (target.order, target)
                 if target.outputs == 1:
                     pending[target] = [grad]
                 else:
@@ -81,20 +86,23 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
                 buffer[output] = grad
             else:
                 _add_to(buffer, output, grad)
-        if not heap:
-            return
         buffer = grad = None
-        node = heappop(heap)[1]
+        if new is not None:
+            node = heappushpop(heap, new)[1]
+        elif heap:
+            node = heappop(heap)[1]
+        else:
+            return
         grads = pending.pop(node)
-        if node.unrolled and node.extras is None and needed is None and not mode.anomaly:
+        if node.unrolled and node.extras is None and not watched:
             results = node.recipe.backward(node, grads[0], keep_graph)
             edges = node.edges
             continue
         edges = ()
         if node.extras is not None:
             _before_node(node, grads)
-        if type(node) is AccumulateGrad and node.variable._auto.hooks:
-            grads[0] = call_hooks(node.variable._auto.hooks, grads[0])
+        if type(node) is AccumulateGrad and node.hooks:
+            grads[0] = call_hooks(node.hooks, grads[0])
         if node in captured:
             captured[node].update(enumerate(grads))
         if needed is not None and node not in needed:
@@ -111,9 +119,15 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
 
 
 def _add_to(buffer: list, output: int, grad: Tensor) -> None:
-    """Add a gradient to one that came before, in its memory when nobody else can see it."""
+    """Add a gradient to one that came before, in its memory when that is large and nobody else can see it."""
     have = buffer[output]
-    if not mode.enabled and have._meta is grad._meta and references(buffer[output]) == 2 and is_free(have):
+    if (
+        have._meta is grad._meta
+        and not is_small(have._meta)
+        and not mode.enabled
+        and references(buffer[output]) == 2
+        and is_free(have)
+    ):
         add_into(have, grad)
     else:
         buffer[output] = have + grad
@@ -176,24 +190,21 @@ def _after_node(node: Node, results: tuple, incoming: tuple) -> tuple:
 
 
 def _accumulate(node: AccumulateGrad, grads: list) -> None:
-    variable = node.variable
-    grad = grads.pop()
-    if grad is None:
+    if grads[0] is None:
         return
-    incoming = (grad,) if node.extras is not None else None
-    box = [grad]
-    del grad
-    _add_to_leaf(variable, box)
-    if variable._auto.post_hooks:
-        for hook in list(variable._auto.post_hooks.values()):
-            hook(variable)
+    incoming = (grads[0],) if node.extras is not None else None
+    state, variable = node.state, node.variable
+    if state is not None:
+        _add_to_leaf(state, variable, grads)
+        if state.post_hooks:
+            for x, hook in list(state.post_hooks.values()):
+                hook(x() or variable)
     if incoming is not None:
         _after_node(node, (), incoming)
 
 
-def _add_to_leaf(x: Tensor, box: list) -> None:
-    """Add the gradient in the box to `x.grad`; the first becomes `x.grad` itself when nobody else can see it."""
-    state = state_of(x)
+def _add_to_leaf(state: AutogradState, x: Tensor | None, box: list) -> None:
+    """Add the gradient in the box to the `grad` of a leaf; the first is taken as it is when nobody else sees it."""
     with _adding:
         have = state.grad
         if have is not None:
@@ -202,8 +213,8 @@ def _add_to_leaf(x: Tensor, box: list) -> None:
             else:
                 add_into(have, box.pop())
             return
-        want = x._meta.with_grad(False)
-        if box[0]._meta is want and references(box[0]) == 1 and is_free(box[0]):
+        fits = x is None or box[0]._meta is x._meta.with_grad(False)
+        if fits and references(box[0]) == 1 and is_free(box[0]):
             state.grad = box.pop()
         else:
             state.grad = copied(box.pop())
@@ -211,4 +222,4 @@ def _add_to_leaf(x: Tensor, box: list) -> None:
 
 def add_grad(x: Tensor, grad: Tensor) -> None:
     """Add to `x.grad` a gradient that others may hold too."""
-    _add_to_leaf(x, [grad])
+    _add_to_leaf(state_of(x), x, [grad])

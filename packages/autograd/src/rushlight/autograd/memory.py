@@ -5,11 +5,9 @@ Small gradients on the CPU are added by numpy directly: an op call costs several
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import numpy as np
 
+from rushlight.autograd.references import references
 from rushlight.core.meta import Meta
 from rushlight.core.op import HANDLERS, INPLACE, prims
 from rushlight.core.tensor import Tensor, wrap
@@ -18,15 +16,6 @@ from rushlight.ops.create import filled
 
 SMALL = 4096
 _add_in_place = INPLACE[prims.add]
-
-
-def references(x: Any) -> int:
-    """How many references to an object there are, besides those of this call. Pass it as an item or attribute."""
-    return sys.getrefcount(x) - _OVERHEAD
-
-
-_OVERHEAD = 0
-_OVERHEAD = references([object()][0])
 
 
 def is_free(x: Tensor) -> bool:
@@ -50,14 +39,15 @@ def is_free(x: Tensor) -> bool:
     )
 
 
-def _is_small(m: Meta) -> bool:
+def is_small(m: Meta) -> bool:
+    """Is a tensor so small, and so simple, that a plain numpy call is the quickest way to make another?"""
     return m.numel <= SMALL and m.contiguous and m.device.type == "cpu" and not HANDLERS
 
 
 def add_into(target: Tensor, grad: Tensor) -> None:
     """`target += grad`, outside the graph."""
     m = target._meta
-    if m is grad._meta and _is_small(m):
+    if m is grad._meta and is_small(m):
         np.add(target._array, grad._array, out=target._array)
         target.storage().version += 1
     else:
@@ -67,10 +57,10 @@ def add_into(target: Tensor, grad: Tensor) -> None:
 def copied(grad: Tensor) -> Tensor:
     """A copy with memory of its own."""
     m = grad._meta
-    return wrap(grad._array.copy(), m) if _is_small(m) and not m.requires_grad else clone(grad)
+    return wrap(grad._array.copy(), m) if is_small(m) and not m.requires_grad else clone(grad)
 
 
 def ones(m: Meta) -> Tensor:
     """The gradient to start with."""
     m = m.with_grad(False)
-    return wrap(np.ones(m.shape, m.numpy), m) if _is_small(m) else filled(m.shape, 1, m.dtype, m.device)
+    return wrap(np.ones(m.shape, m.numpy), m) if is_small(m) else filled(m.shape, 1, m.dtype, m.device)

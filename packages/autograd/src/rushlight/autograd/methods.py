@@ -9,7 +9,7 @@ from weakref import ref
 
 from rushlight.autograd import api
 from rushlight.autograd.node import Handle, Node
-from rushlight.autograd.state import AutogradState, is_leaf, new_state, refreshed, state_of, view_of
+from rushlight.autograd.state import AutogradState, edge_of, is_leaf, new_state, refreshed, state_of, view_of
 from rushlight.autograd.views import base_and_steps
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
@@ -117,10 +117,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Hand
     if not self._meta.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if is_leaf(self):
-        state = state_of(self)
-        if state.hooks is None:
-            state.hooks = {}
-        return Handle(state.hooks, hook)
+        return Handle(edge_of(self)[0].hooks, hook)
     node, output = self._auto.edge
     return Handle(node.rare().tensor_hooks.setdefault(output, {}), hook)
 
@@ -143,7 +140,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     state = state_of(self)
     if state.post_hooks is None:
         state.post_hooks = {}
-    return Handle(state.post_hooks, hook)
+    return Handle(state.post_hooks, (ref(self), hook))
 
 
 def _get_grad(self: Tensor) -> Tensor | None:

@@ -39,7 +39,7 @@ class Extras:
 class Handle:
     """What registering a hook returns: `remove()` takes the hook away again, also at the end of a `with` block."""
 
-    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self._hooks = hooks
         self.id = -next_order()
         hooks[self.id] = hook
@@ -116,17 +116,29 @@ Edge = tuple[Node, int]
 
 
 class AccumulateGrad(Node):
-    """The end of the graph at a leaf: adds what comes to the leaf's `grad`."""
+    """The end of the graph at a leaf: adds what comes to the leaf's `grad`.
 
-    __slots__ = ("variable",)
+    The leaf keeps it, it does not keep the leaf: a gradient for a tensor that nobody has any more is dropped.
+    """
 
-    variable: Tensor
+    __slots__ = ("_state", "_variable", "hooks")
 
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
+    def __init__(self, variable: Tensor, state: Any) -> None:
+        self._state, self._variable = ref(state), ref(variable)
+        self.hooks: dict[int, Callable] = {}  # of the leaf: called with its gradient
         self.order = next_order()
         self.edges = ()
         self.extras = None
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The leaf, None when it is gone."""
+        return self._variable()
+
+    @property
+    def state(self) -> Any:
+        """The state of the leaf, None when it is gone."""
+        return self._state()
 
 
 class OpNode(Node):

@@ -75,7 +75,7 @@ def attach(result: Tensor, node: Any, output: int) -> None:
     """Make a node the history of a fresh result."""
     state = _new(AutogradState)
     state.edge = (node, output)
-    state.grad = state.view = state.origin = state.accumulator = state.hooks = state.post_hooks = None
+    state.grad = state.view = state.origin = state.leaf_edge = state.post_hooks = None
     state.retains = False
     result._auto = state
     m = result._meta

@@ -6,7 +6,8 @@ from typing import Any
 from weakref import ref
 
 from rushlight.autograd.modes import mode, set_enabled
-from rushlight.autograd.node import AccumulateGrad, Edge
+from rushlight.autograd.node import AccumulateGrad, Edge, next_order
+from rushlight.autograd.references import references
 from rushlight.core.tensor import Tensor
 
 _new = object.__new__
@@ -26,14 +27,13 @@ class AutogradState:
     `rushlight.core.eager`).
     """
 
-    __slots__ = ("edge", "grad", "view", "origin", "accumulator", "hooks", "post_hooks", "retains", "__weakref__")
+    __slots__ = ("edge", "grad", "view", "origin", "leaf_edge", "post_hooks", "retains", "__weakref__")
 
     edge: Edge | None
     grad: Tensor | None
     view: tuple | None
     origin: Any
-    accumulator: ref | None
-    hooks: dict | None
+    leaf_edge: Edge | None
     post_hooks: dict | None
     retains: bool
 
@@ -42,7 +42,7 @@ def new_state(edge: Edge | None, view: tuple | None = None, origin: Any = None) 
     """A state with nothing but its place in the graph."""
     state = _new(AutogradState)
     state.edge, state.view, state.origin = edge, view, origin
-    state.grad = state.accumulator = state.hooks = state.post_hooks = None
+    state.grad = state.leaf_edge = state.post_hooks = None
     state.retains = False
     return state
 
@@ -72,13 +72,16 @@ def edge_of(x: Tensor) -> Edge:
 
 
 def accumulator_of(x: Tensor, state: AutogradState) -> Edge:
-    """The edge to the node that adds to the `grad` of a leaf. The graph keeps that node alive, the leaf does not."""
-    weak = state.accumulator
-    node = None if weak is None else weak()
-    if node is None:
-        node = AccumulateGrad(x)
-        state.accumulator = ref(node)
-    return node, 0
+    """The edge to the node that adds to the `grad` of a leaf.
+
+    When no graph has the edge, the node takes its place in a new one: it gets the age of its first use there, so that
+    backward passes run it as soon as all its gradients have come.
+    """
+    if state.leaf_edge is None:
+        state.leaf_edge = (AccumulateGrad(x, state), 0)
+    elif references(state.leaf_edge) == 1:
+        state.leaf_edge[0].order = next_order()
+    return state.leaf_edge
 
 
 def refreshed(x: Tensor) -> AutogradState:

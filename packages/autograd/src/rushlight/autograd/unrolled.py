@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 from rushlight.autograd.fit import fit
 from rushlight.autograd.modes import mode
 from rushlight.autograd.node import FREED_MESSAGE, changed_message, next_order
+from rushlight.autograd.references import ATTRIBUTE_AND_LOCAL
 from rushlight.autograd.state import AutogradState, edge_of
+from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
 Saves = tuple[tuple[str, int], ...]
 
 _GLOBALS = {
+    "ATTRIBUTE_AND_LOCAL": ATTRIBUTE_AND_LOCAL,
     "AutogradState": AutogradState,
     "FREED_MESSAGE": FREED_MESSAGE,
+    "Storage": Storage,
     "Tensor": Tensor,
     "changed_message": changed_message,
     "edge_of": edge_of,
     "fit": fit,
+    "getrefcount": getrefcount,
     "mode": mode,
     "new": object.__new__,
     "next_order": next_order,
@@ -58,15 +64,20 @@ def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: 
     for i in wanted:
         lines += [
             f"        s = x{i}._auto",
-            "        if type(s) is AutogradState and s.origin is None and s.edge is not None:",
-            f"            e{i} = s.edge",
-            "        else:",
+            "        if type(s) is not AutogradState or s.origin is not None:",
             f"            e{i} = edge_of(x{i})",
+            f"        elif (e{i} := s.edge) is None:",
+            f"            e{i} = s.leaf_edge",
+            f"            if e{i} is None:",
+            f"                e{i} = edge_of(x{i})",
+            f"            elif getrefcount(e{i}) == ATTRIBUTE_AND_LOCAL:  # a leaf that no graph "
+            "holds, see accumulator_of",
+            f"                e{i}[0].order = next_order()",
         ]
     # The order is drawn after the edges: those may make the node of a leaf, which must count as older.
     lines += [
-        f"        node.edges = {_tuple([f'e{i}' for i in wanted])}",
         "        node.order = next_order()",
+        f"        node.edges = {_tuple([f'e{i}' for i in wanted])}",
         "        meta = result._meta",
     ]
     if "alias" in kept:
@@ -74,7 +85,14 @@ def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: 
             "        alias = new(Tensor)",
             "        alias._array = result._array",
             "        alias._meta = meta",
-            "        alias._storage = result._storage or result.storage()",
+            "        alias._storage = storage = result._storage",
+            "        if storage is None:",
+            "            if alias._array.base is None:",
+            "                storage = new(Storage)",
+            "                storage.base, storage.version, storage.exposed = alias._array, 0, False",
+            "            else:",
+            "                storage = result.storage()",
+            "            alias._storage = result._storage = storage",
             "        alias._auto = None",
         ]
     versions = [f"0 if (s := {name}._storage) is None else s.version" for name in kept[:tensors]]
@@ -83,7 +101,7 @@ def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: 
         f"        node.versions = {_tuple(versions)}",
         "        state = new(AutogradState)",
         "        state.edge = (node, 0)",
-        "        state.grad = state.view = state.origin = state.accumulator = state.hooks = state.post_hooks = None",
+        "        state.grad = state.view = state.origin = state.leaf_edge = state.post_hooks = None",
         "        state.retains = False",
         "        result._auto = state",
         "        result._meta = meta._twin or meta.with_grad(True)",
@@ -130,7 +148,7 @@ def unrolled_backward(saves: Saves, tensors: int, calls: tuple[tuple[str, ...], 
     for i, call in enumerate(calls):
         lines += [
             f"        r{i} = f{i}({', '.join(call)})",
-            f"        m = getattr(r{i}, '_meta', None)",
+            f"        m = None if r{i} is None else r{i}._meta",
             f"        if m is not w{i} and m is not t{i}:",
             f"            r{i} = fit(node.name(), recipe.wanted[{i}], r{i}, w{i})",
         ]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from rushlight.autograd.memory import references
 from rushlight.autograd.modes import mode
 from rushlight.autograd.node import Edge, Node, OpNode, next_order
+from rushlight.autograd.references import references
 from rushlight.autograd.state import (
     CUSTOM,
     NO_GRAD,

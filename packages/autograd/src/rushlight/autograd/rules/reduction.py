@@ -6,7 +6,7 @@ from rushlight.ops.exponential import exp
 from rushlight.ops.reduction import reduced_shape, sum
 from rushlight.ops.scan import cumprod_op, delay
 from rushlight.ops.selection import where_op
-from rushlight.ops.view import expand
+from rushlight.ops.view import expand_op
 
 
 def kept(x, shape, dim, keepdim):
@@ -16,7 +16,9 @@ def kept(x, shape, dim, keepdim):
 
 def spread(g, input_meta, dim, keepdim):
     """The gradient of a reduction's result, repeated along the dimensions that the reduction folded away."""
-    return expand(kept(g, input_meta.shape, dim, keepdim), input_meta.shape)
+    if g._meta.ndim:
+        g = kept(g, input_meta.shape, dim, keepdim)
+    return expand_op.apply((g,), (input_meta.shape,))
 
 
 def _mean(g, input_meta, dim, keepdim):
