@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from rushlight.core import devices
-from rushlight.core.devices import as_device
+from rushlight.core.devices import as_device, current_cuda
 from rushlight.random import default_generator
 
 __all__ = ["current_device", "device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
            "manual_seed", "manual_seed_all", "memory_allocated", "set_device", "synchronize"]
-
-_current = [0]
-
 
 def is_available() -> bool:
     """Can tensors be put on a CUDA device here?"""
@@ -53,23 +50,23 @@ def _index(value: Any) -> int:
 
 def current_device() -> int:
     """The index of the device on which `device="cuda"` places tensors."""
-    return _current[0]
+    return current_cuda[0]
 
 
 def set_device(device: Any) -> None:
     """Choose the device on which `device="cuda"` places tensors. Raises RuntimeError when there is no such device."""
-    _current[0] = _index(device)
+    current_cuda[0] = _index(device)
 
 
 @contextlib.contextmanager
 def device(device: Any) -> Iterator[None]:
     """Inside the block, make another device the current one. Raises RuntimeError when there is no such device."""
-    before = _current[0]
+    before = current_cuda[0]
     set_device(device)
     try:
         yield
     finally:
-        _current[0] = before
+        current_cuda[0] = before
 
 
 def synchronize(device: Any = None) -> None:

@@ -76,6 +76,7 @@ class device:
 cpu = device("cpu")
 meta_device = device("meta")
 defaults: list[device] = [cpu]
+current_cuda = [0]  # the index that "cuda" without one means
 _plugins: dict[str, Any] = {}
 
 
@@ -86,7 +87,7 @@ def as_device(value: device | str | int | None) -> device:
     found = device(value)
     if found.type == "cpu" and found.index is not None:
         return cpu
-    return device("cuda", 0) if found.type == "cuda" and found.index is None else found
+    return device("cuda", current_cuda[0]) if found.type == "cuda" and found.index is None else found
 
 
 def set_default_device(value: device | str | int | None) -> None:

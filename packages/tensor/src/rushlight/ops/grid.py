@@ -13,7 +13,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.create import tensor
 from rushlight.ops.index import index_select
 from rushlight.ops.join import stack
-from rushlight.ops.view import expand, reshape, reshaped, transpose
+from rushlight.ops.view import expand, reshape, reshaped
 
 
 @function(method=False, out=False)
@@ -44,7 +44,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     shape = tuple([x.numel() for x in vectors])
     grids = [expand(reshaped(x, (1,) * d + (shape[d],) + (1,) * (len(shape) - d - 1)), shape) for d, x in enumerate(vectors)]
     if swap:
-        grids = [transpose(grid, 0, 1) for grid in grids]
         grids[:2] = grids[1::-1]
     return tuple(grids)
 

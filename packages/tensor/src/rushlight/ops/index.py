@@ -13,6 +13,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.ops.create import filled
+from rushlight.ops.join import cat_op
 from rushlight.ops.view import broadcast_tensors, reshape
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -166,6 +168,16 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     return nonzero_op.apply((input,))
 
 
+@function()
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero(input)`, filled up with rows of `fill_value`. Raises RuntimeError for a negative size."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    found = nonzero_op.apply((input,))[:size]
+    rest = filled((size - found.shape[0], input.ndim), fill_value, dtypes.int64, input.device)
+    return cat_op.apply((found, rest), (0,))
+
+
 @function(out=False)
 def argwhere(input: Tensor) -> Tensor:
     """The indices of all elements that are not zero, shape `(n, ndim)`."""
@@ -196,7 +208,7 @@ index_select_op = structured(
 @kernel(index_select_op, "cpu")
 def _index_select(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     check_bounds("index_select", index, array.shape[dim] if array.ndim else 1, dim)
-    return np.take(array, index.reshape(-1), axis=dim) if array.ndim else array
+    return np.take(array, index.reshape(-1), axis=dim) if array.ndim else array.copy()
 
 
 @function()
@@ -216,10 +228,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 def check_gather(name: str, input: Meta, index: Meta, dim: int, src: Meta | None = None) -> None:
     """The checks that gather and the scatter functions share."""
-    if index.dtype not in _INDEX_DTYPES:
-        raise RuntimeError(f"{name}: expected dtype int64 for index, got {index.dtype.name}")
     if index.numel == 0:
         return
+    if index.dtype not in _INDEX_DTYPES:
+        raise RuntimeError(f"{name}: expected dtype int64 for index, got {index.dtype.name}")
     if max(index.ndim, 1) != max(input.ndim, 1):
         raise RuntimeError(f"{name}: index tensor must have the same number of dimensions as input tensor, got {index.ndim} and {input.ndim}")
     for d, size in enumerate(index.shape):

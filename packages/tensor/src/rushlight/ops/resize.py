@@ -61,7 +61,7 @@ def resize_(input: Tensor, *args: Any, size: Sequence[int] | None = None, memory
     return _read_as(input, input, shape, strides, offset)
 
 
-@function(out=False, public=False)
+@function(out=False)
 def resize_as_(input: Tensor, the_template: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """Give this tensor the shape of another one; see `resize_`."""
     return resize_(input, the_template.shape, memory_format=memory_format)

@@ -17,7 +17,7 @@ from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import sizes
 from rushlight.ops.strided import as_strided
-from rushlight.ops.view import complete_shape, reshape, reshaped, transpose, view_op
+from rushlight.ops.view import complete_shape, reshaped, transpose, view_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -111,7 +111,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @function(out=False)
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order: a view where possible."""
-    return reshape(input, -1) if input._meta.numel else reshaped(input, (0,))
+    return view_op.apply((input.contiguous(),), ((input._meta.numel,),))
 
 
 @function(out=False)

@@ -189,7 +189,7 @@ split_op = view("split", _infer_split, _split, doc="A dimension cut into stretch
                 reference=lambda x, sizes, dim: tuple(np.split(x, np.cumsum(sizes)[:-1], dim)))
 
 
-@function(out=False, aliases=("split_with_sizes",))
+@function(out=False, aliases=("split_with_sizes", "unsafe_split"))
 def split(input: Tensor, split_size_or_sizes: int | Sequence[int] | None = None, dim: int = 0, *, split_size: Any = None,
           split_sizes: Any = None) -> tuple[Tensor, ...]:
     """Dimension `dim` cut into views of a size each (the last may be smaller), or of the sizes in a list.
@@ -216,7 +216,7 @@ def split(input: Tensor, split_size_or_sizes: int | Sequence[int] | None = None,
     return split_op.apply((input,), (sizes or (0,), at))
 
 
-@function(out=False)
+@function(out=False, aliases=("unsafe_chunk",))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Dimension `dim` cut into at most `chunks` views of equal size, the last smaller. Raises RuntimeError unless chunks is positive.
 

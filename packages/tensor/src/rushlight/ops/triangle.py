@@ -22,11 +22,11 @@ def _check_triangle(input: Meta, *, diagonal: int) -> None:
 
 
 def _tril(array: np.ndarray, diagonal: int) -> None:
-    np.copyto(array, 0, where=~np.tri(*array.shape[-2:], diagonal, dtype=bool))
+    np.copyto(array, array.dtype.type(0), where=~np.tri(*array.shape[-2:], diagonal, dtype=bool))
 
 
 def _triu(array: np.ndarray, diagonal: int) -> None:
-    np.copyto(array, 0, where=np.tri(*array.shape[-2:], diagonal - 1, dtype=bool))
+    np.copyto(array, array.dtype.type(0), where=np.tri(*array.shape[-2:], diagonal - 1, dtype=bool))
 
 
 def _samples() -> list[Sample]:
