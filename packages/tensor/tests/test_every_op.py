@@ -36,6 +36,9 @@ def test_declaration_is_complete(op):
     assert op.kind in ("elementwise", "reduction", "view", "structured")
     can_run = op.scalar or op.numpy or op.decomposition or "cpu" in op.kernels
     assert can_run, f"{op.name} has neither a CPU kernel nor a decomposition"
+    if op.reference is not None:
+        used = [op.reference.__globals__.get(name) for name in op.reference.__code__.co_names] if hasattr(op.reference, "__code__") else []
+        assert not {op.kernels.get("cpu"), op.numpy} - {None} & set(filter(callable, used)), f"{op.name} is tested against itself"
     if op.kind == "elementwise":
         assert tuple(inspect.signature(op.scalar).parameters) == op.operands
         assert INPLACE[op].functional is op

@@ -160,7 +160,7 @@ def _infer_triangle(*, row: int, col: int, offset: int, upper: bool, dtype: dtyp
 triangle_indices_op = structured(
     "tril_indices", _infer_triangle, doc="The row and column indices of a triangle of a matrix.",
     samples=lambda: [Sample((), (3, 4, 0, False, dtypes.int64, cpu)), Sample((), (3, 4, 1, True, dtypes.int64, cpu))],
-    reference=lambda row, col, offset, upper, dtype, device: _triangle(row, col, offset, upper, dtype, device))
+    reference=lambda row, col, offset, upper, dtype, device: np.array((np.triu_indices if upper else np.tril_indices)(row, offset, col)))
 
 
 @kernel(triangle_indices_op, "cpu")

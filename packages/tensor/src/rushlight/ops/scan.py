@@ -210,12 +210,22 @@ def _infer_affine(factor: Meta, term: Meta, *, dim: int, reverse: bool) -> Meta:
     return meta(term.dtype, term.shape, None, term.device)
 
 
+def _summed_products(factor: np.ndarray, term: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
+    """The reference: each term times the factors between it and the result, summed."""
+    f, t = np.moveaxis(factor, dim, 0), np.moveaxis(term, dim, 0)
+    weights = [
+        [f[min(j, k) + 1 : max(j, k) + 1].prod(0) * (j >= k if reverse else j <= k) for j in range(len(t))]
+        for k in range(len(t))
+    ]
+    return np.moveaxis(np.stack([sum(w * x for w, x in zip(row, t)) for row in weights]), 0, dim)
+
+
 affine_scan = structured(
     "affine_scan",
     _infer_affine,
     doc="`y[k] = term[k] + factor[k] * y[k-1]`; for `reverse` its adjoint `y[k] = term[k] + factor[k+1] * y[k+1]`.",
     samples=lambda: [Sample((_MATRIX, _MATRIX + 1), (1, False)), Sample((_MATRIX, _MATRIX + 1), (0, True))],
-    reference=lambda factor, term, dim, reverse: _affine(factor, term, dim, reverse),
+    reference=lambda factor, term, dim, reverse: _summed_products(factor, term, dim, reverse),
 )
 
 
@@ -245,7 +255,11 @@ delay = structured(
     _infer_delay,
     doc="Elements moved one place up along a dimension (down for `reverse`), `fill` where one is missing.",
     samples=lambda: [Sample((_MATRIX, 1), (1, False)), Sample((_MATRIX, 0), (0, True))],
-    reference=lambda x, fill, dim, reverse: _delay(x, fill, dim, reverse),
+    reference=lambda x, fill, dim, reverse: (
+        np.flip(np.insert(np.flip(x, dim), 0, fill, dim).take(range(x.shape[dim]), dim), dim)
+        if reverse
+        else np.insert(x, 0, fill, dim).take(range(x.shape[dim]), dim)
+    ),
 )
 
 

@@ -47,7 +47,7 @@ argsort_op = structured(
     _infer_sort,
     doc="The positions that sort a dimension; NaN counts as the largest number.",
     samples=lambda: [Sample((_MATRIX,), (1, False, True)), Sample((_MATRIX,), (0, True, True))],
-    reference=lambda x, dim, descending, stable: _argsort(x, dim, descending, True),
+    reference=lambda x, dim, descending, stable: np.argsort(-x if descending else x, dim, kind="stable"),
 )
 
 
@@ -286,12 +286,18 @@ def _infer_mode(input: Meta, *, dim: int) -> Meta:
     return _positions_like(input, reduced_shape(input.shape, (dim,), True))
 
 
+def _last_of_most(row: np.ndarray) -> int:
+    """The reference for one row: the last position of its most frequent element, the smallest of equally frequent ones."""
+    values, counts = np.unique(row, return_counts=True)
+    return np.flatnonzero(row == values[counts.argmax()])[-1]
+
+
 mode_op = structured(
     "mode",
     _infer_mode,
     doc="The position of the last one of the most frequent elements of a dimension.",
     samples=lambda: [Sample((_MATRIX,), (1,))],
-    reference=lambda x, dim: _mode(x, dim),
+    reference=lambda x, dim: np.expand_dims(np.apply_along_axis(_last_of_most, dim, x), dim),
 )
 
 

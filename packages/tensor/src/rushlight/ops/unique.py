@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ unique_op = structured(
     _infer_unique,
     doc="Distinct values in order, the position of each element among them, and counts.",
     samples=lambda: [Sample((_NUMBERS,), (None,))],
-    reference=lambda x, dim: _unique(x, dim),
+    reference=lambda x, dim: tuple(np.unique(x, return_inverse=True, return_counts=True)),
 )
 
 
@@ -48,12 +49,23 @@ def _unique(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
     )
 
 
+def _runs(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The reference for a flat array: values, run of each element, and lengths of its runs."""
+    runs = [(value, len(list(run))) for value, run in groupby(x.ravel().tolist())]
+    inverse = [i for i, (_, length) in enumerate(runs) for _ in range(length)]
+    return (
+        np.array([value for value, _ in runs]),
+        np.array(inverse).reshape(x.shape),
+        np.array([length for _, length in runs]),
+    )
+
+
 unique_consecutive_op = structured(
     "unique_consecutive",
     _infer_unique,
     doc="Runs of equal values, the run of each element, and lengths.",
     samples=lambda: [Sample((_NUMBERS,), (None,))],
-    reference=lambda x, dim: _consecutive(x, dim),
+    reference=lambda x, dim: _runs(x),
 )
 
 
