@@ -75,6 +75,16 @@ def test_other_strides_reuse_the_loop(add_mul):
     assert compile_statistics()["compiled"] == before
 
 
+def test_one_kernel_per_definition_and_dtypes():
+    def definition(x, *, k):
+        return x * k
+
+    first = elementwise_kernel(definition, [F32], F32, params={"k": 2.0})
+    assert elementwise_kernel(definition, (np.dtype(F32),), F32, params={"k": 2.0}) is first
+    assert elementwise_kernel(definition, [F32], F32, params={"k": 3.0}) is not first
+    assert elementwise_kernel(definition, [np.float64], np.float64, params={"k": 2.0}) is not first
+
+
 def test_refuses_wrong_arrays(add_mul):
     x = integers(4)
     with pytest.raises(TypeError, match="float64"):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -152,9 +152,18 @@ def elementwise_kernel(
 ) -> ElementwiseKernel:
     """The CPU kernel of a scalar definition; `out_dtype` is a tuple of dtypes for several results. See the module's
     text."""
-    ins = [np.dtype(d) for d in in_dtypes]
-    outs = [np.dtype(d) for d in (out_dtype if isinstance(out_dtype, tuple | list) else (out_dtype,))]
-    return ElementwiseKernel(build_program(fn, ins, outs, arg_dtypes, params, tables=(POLYNOMIALS,)), ins, outs)
+    ins = tuple(np.dtype(d) for d in in_dtypes)
+    outs = tuple(np.dtype(d) for d in (out_dtype if isinstance(out_dtype, tuple | list) else (out_dtype,)))
+    args = None if arg_dtypes is None else tuple(np.dtype(d) for d in arg_dtypes)
+    constants = tuple(sorted((params or {}).items()))
+    return _build(fn, ins, outs, args, constants, repr(constants))
+
+
+@lru_cache(maxsize=2048)
+def _build(fn: Callable[..., Any], ins: Any, outs: Any, args: Any, params: Any, text: str) -> ElementwiseKernel:
+    # Kept, because a new shape asks for the same kernel again, and tracing takes a millisecond. The text of the
+    # constants is part of the key: 0.0 and -0.0 are equal.
+    return ElementwiseKernel(build_program(fn, ins, outs, args, dict(params), tables=(POLYNOMIALS,)), ins, outs)
 
 
 @cache

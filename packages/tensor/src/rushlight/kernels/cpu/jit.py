@@ -38,6 +38,15 @@ _lock = threading.Lock()
 _statistics = {"memory": 0, "disk": 0, "compiled": 0}
 
 
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def cache_dir() -> Path | None:
     """The directory for compiled kernels, from `RUSHLIGHT_CACHE_DIR` (default `~/.cache/rushlight`; empty: no cache
     on disk)."""

@@ -18,6 +18,7 @@ Results do not depend on the number of threads: work is cut by shape alone, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -152,22 +153,37 @@ def reduce_kernel(
 ) -> ReduceKernel:
     """The CPU kernel of a reduction; see the module's text. `acc_dtype` defaults to the dtype of what `pre`
     computes."""
-    ins = [np.dtype(d) for d in in_dtypes]
-    pre = pre or (lambda x: x)
-    args = [compute_dtype(np.dtype(d)) for d in (arg_dtypes or ins)]
-    narrow = np.dtype(acc_dtype) if acc_dtype is not None else trace(pre, args).outputs[0].dtype
+    ins = tuple(np.dtype(d) for d in in_dtypes)
+    args = ins if arg_dtypes is None else tuple(np.dtype(d) for d in arg_dtypes)
+    acc = None if acc_dtype is None else np.dtype(acc_dtype)
+    return _build(combine, init, ins, np.dtype(out_dtype), pre or _element, finish or _unchanged, acc, args)
+
+
+def _element(x: Any) -> Any:
+    return x
+
+
+def _unchanged(accumulator: Any, n: Any) -> Any:
+    return accumulator
+
+
+@lru_cache(maxsize=2048)
+def _build(
+    combine: Callable[..., Any], init: Any, ins: Any, out: Any, pre: Any, finish: Any, acc: Any, args: Any
+) -> ReduceKernel:
+    narrow = acc if acc is not None else trace(pre, [compute_dtype(d) for d in args]).outputs[0].dtype
     narrow_combine = trace(combine, [narrow, narrow])
     wide = np.dtype(np.float64) if narrow == np.float32 and _adds(narrow_combine) else narrow
     fold = Fold(
-        pre=build_program(pre, ins, [narrow], arg_dtypes, tables=(POLYNOMIALS,)),
+        pre=build_program(pre, ins, [narrow], args, tables=(POLYNOMIALS,)),
         combine=expand(narrow_combine, POLYNOMIALS),
         combine_wide=expand(trace(combine, [wide, wide])),
-        widen=build_program(lambda x: x, [narrow], [wide]),
-        finish=build_program(finish or (lambda x, n: x), [wide, np.int64], [out_dtype]),
+        widen=build_program(_element, [narrow], [wide]),
+        finish=build_program(finish, [wide, np.int64], [out]),
         init=_initial(init, narrow, combine),
         init_wide=_initial(init, wide, combine),
     )
-    return ReduceKernel(fold, ins, np.dtype(out_dtype))
+    return ReduceKernel(fold, ins, out)
 
 
 def _range(dtype: np.dtype) -> tuple[Any, Any]:
