@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
 from typing import Any
 
 from rushlight.autograd.modes import Decorating, mode
 from rushlight.autograd.node import Node
+
+_SELF = re.compile(r"[/\\]rushlight[/\\]|^<rushlight")
 
 
 class set_detect_anomaly(Decorating):
@@ -79,7 +82,7 @@ def note_stack(node: Node) -> None:
 def _outside(frames: list) -> list:
     """The frames without the innermost ones that lie in rushlight itself."""
     end = len(frames)
-    while end > 1 and "/rushlight/" in frames[end - 1].filename.replace("\\", "/"):
+    while end > 1 and _SELF.search(frames[end - 1].filename):
         end -= 1
     return frames[:end]
 

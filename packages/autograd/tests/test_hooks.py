@@ -1,0 +1,187 @@
+"""Hooks on tensors, nodes and saved tensors; anomaly mode; checkpointing."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+
+import rushlight
+from rushlight.autograd import graph
+from rushlight.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+
+
+def leaf(*values: float):
+    return rushlight.tensor([float(v) for v in values], requires_grad=True)
+
+
+def test_tensor_hooks_change_the_gradient_in_order():
+    x = leaf(1)
+    y = x * 2
+    y.register_hook(lambda g: g + 1)
+    removed = y.register_hook(lambda g: g * 100)
+    y.register_hook(lambda g: g * 10)
+    removed.remove()
+    y.backward()
+    assert x.grad.tolist() == [40]
+
+
+def test_leaf_hook_sees_the_whole_gradient_once_per_pass():
+    x = leaf(1)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    (x * 2 + x * 3 + x.exp() * 0).backward()
+    assert seen == [[5]]
+
+
+def test_hook_must_return_a_tensor():
+    x = leaf(1)
+    x.register_hook(lambda g: 3)
+    with pytest.raises(TypeError, match="expected a Tensor or None"):
+        (x * 2).backward()
+
+
+def test_post_accumulate_hook_sees_the_gradient_and_may_use_it():
+    x = leaf(1)
+
+    def step(p):
+        with rushlight.no_grad():
+            p -= p.grad
+        p.grad = None
+
+    x.register_post_accumulate_grad_hook(step)
+    (x * 3).backward()
+    assert (x.tolist(), x.grad) == ([-2], None)
+
+
+def test_node_hooks():
+    x = leaf(1)
+    y = x * 2
+    seen = []
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 10,))
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs[0].tolist(), outputs[0].tolist())))
+    y.backward()
+    assert seen == [([20], [10])] and x.grad.tolist() == [20]
+
+
+def test_hooks_only_where_a_gradient_is_needed():
+    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
+        rushlight.ones(1).register_hook(print)
+
+
+def test_multi_grad_hook():
+    x, y = leaf(1), leaf(2)
+    seen = []
+    with graph.register_multi_grad_hook((x, y), lambda grads: seen.append([g.tolist() for g in grads])):
+        (x * y).backward()
+    (x * y).backward()
+    assert seen == [[[2], [1]]]
+
+
+def test_saved_tensors_go_through_the_hooks():
+    kept = []
+
+    def pack(x):
+        kept.append(x.detach().clone())
+        return len(kept) - 1
+
+    x = leaf(1, 2)
+    with graph.saved_tensors_hooks(pack, lambda i: kept[i]):
+        y = (x * x.exp()).sum()
+    g, = rushlight.autograd.grad(y, x, create_graph=True)
+    assert len(kept) == 3
+    second, = rushlight.autograd.grad(g.sum(), x)
+    assert second.tolist() == pytest.approx([3 * 2.718281828, 4 * 7.389056], rel=1e-5)
+
+
+def test_saving_on_the_cpu_and_forbidding_hooks():
+    x = leaf(2)
+    with graph.save_on_cpu():
+        y = x * x
+    y.backward()
+    assert x.grad.tolist() == [4]
+    with graph.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
+        with graph.save_on_cpu():
+            pass
+
+
+def test_gradient_edge_as_input_and_output():
+    x = leaf(3)
+    y = x * x
+    edge = graph.get_gradient_edge(y)
+    z = y * 2
+    assert rushlight.autograd.grad(z, edge, retain_graph=True)[0].tolist() == [2]
+    assert rushlight.autograd.grad(edge, x, rushlight.ones(1))[0].tolist() == [6]
+
+
+def test_anomaly_mode_shows_the_forward_line():
+    x = leaf(0)
+    with rushlight.autograd.detect_anomaly():
+        y = (x * 0 / 0).sum()  # the line to be named
+        with pytest.warns(UserWarning, match=r"MulBackward0(.|\n)*the line to be named"):
+            with pytest.raises(RuntimeError, match="MulBackward0' returned nan values in its 0th output"):
+                y.backward()
+    assert not rushlight.autograd.is_anomaly_enabled()
+
+
+def test_anomaly_mode_shows_where_a_failing_node_was_made():
+    x = leaf(1)
+    with rushlight.autograd.set_detect_anomaly(True):
+        y = x.exp()
+        with rushlight.no_grad():
+            y.zero_()
+        with pytest.warns(UserWarning, match="y = x.exp()"), pytest.raises(RuntimeError, match="inplace"):
+            y.backward()
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpoint_computes_again(use_reentrant):
+    calls = []
+
+    def function(x, factor):
+        calls.append(1)
+        return (x.exp() * rushlight.rand(2)).sin() * factor
+
+    x = leaf(1, 2)
+    rushlight.manual_seed(0)
+    expected, = rushlight.autograd.grad(function(x, 2).sum(), x)
+    rushlight.manual_seed(0)
+    checkpoint(function, x, 2, use_reentrant=use_reentrant).sum().backward()
+    assert len(calls) == 3
+    assert x.grad.tolist() == expected.tolist()
+
+
+def test_checkpoint_keeps_no_intermediate():
+    held = []
+
+    def function(x):
+        y = x.exp()
+        held.append(weakref.ref(y))
+        return y.sin()
+
+    z = checkpoint(function, leaf(1), use_reentrant=False)
+    assert held[0]() is None
+    z.backward()
+
+
+def test_checkpoint_notices_another_second_pass():
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return x.exp() if len(calls) == 1 else x.exp().sin()
+
+    y = checkpoint(function, leaf(1), use_reentrant=False)
+    with pytest.raises(CheckpointError, match="A different number of tensors was saved"):
+        y.backward()
+
+
+def test_checkpoint_of_a_sequence_and_nested():
+    x = leaf(0.5)
+    steps = [rushlight.sin, rushlight.exp, lambda x: checkpoint(rushlight.tanh, x, use_reentrant=False), rushlight.cos]
+    expected = x
+    for step in steps:
+        expected = step(expected)
+    want, = rushlight.autograd.grad(expected, x)
+    checkpoint_sequential(steps, 2, x).backward()
+    assert x.grad.tolist() == want.tolist()

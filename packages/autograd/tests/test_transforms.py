@@ -1,0 +1,163 @@
+"""`rushlight.func` and `rushlight.autograd.functional`: derivatives of functions, in nestings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.autograd import functional
+from rushlight.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+
+X = rushlight.tensor([0.5, 1.0, 2.0], dtype=rushlight.float64)
+
+
+def cubes(x):
+    return x * x * x
+
+
+def mixed(x):
+    return x.prod() + (x * x).sum()
+
+
+def close(a, b):
+    np.testing.assert_allclose(a.detach().numpy(), np.asarray(b), rtol=1e-12, atol=1e-12)
+
+
+def test_grad_nests_and_leaves_no_history():
+    first = grad(lambda x: cubes(x).sum())(X)
+    close(first, 3 * X.numpy() ** 2)
+    assert not first.requires_grad
+    third = grad(grad(grad(cubes)))(X[1])
+    close(third, 6)
+
+
+def test_grad_of_several_arguments_of_trees_and_with_more_results():
+    def loss(params, x):
+        y = params["w"] * x + params["b"][0]
+        return (y * y).sum(), y
+
+    params = {"w": X, "b": [rushlight.ones(3, dtype=rushlight.float64)]}
+    (gradient, at), (value, aux) = grad_and_value(loss, (0, 1), has_aux=True)(params, X)
+    y = X.numpy() ** 2 + 1
+    close(gradient["w"], 2 * y * X.numpy())
+    close(gradient["b"][0], 2 * y)
+    close(at, 2 * y * X.numpy())
+    close(aux, y)
+    close(value, (y * y).sum())
+
+
+def test_gradients_reach_tensors_from_outside():
+    w = X.clone().requires_grad_()
+    grad(lambda x: (w * x * x).sum())(X).sum().backward()
+    close(w.grad, 2 * X.numpy())
+
+
+def test_products_with_the_jacobian():
+    v = rushlight.tensor([1.0, 2.0, 3.0], dtype=rushlight.float64)
+    value, push = jvp(cubes, (X,), (v,))
+    close(value, X.numpy() ** 3)
+    close(push, 3 * X.numpy() ** 2 * v.numpy())
+    value, pull = vjp(cubes, X)
+    close(pull(v)[0], 3 * X.numpy() ** 2 * v.numpy())
+    value, linear = linearize(cubes, X)
+    close(linear(v) + linear(v), 6 * X.numpy() ** 2 * v.numpy())
+
+
+def test_jacobians_and_hessians_agree():
+    close(jacrev(cubes)(X), np.diag(3 * X.numpy() ** 2))
+    close(jacfwd(cubes)(X), np.diag(3 * X.numpy() ** 2))
+    x = X.numpy()
+    expected = np.array([[2, x[2], x[1]], [x[2], 2, x[0]], [x[1], x[0], 2]])
+    for second in (hessian(mixed), jacrev(jacrev(mixed)), jacrev(grad(mixed)), lambda x: functional.hessian(mixed, x)):
+        close(second(X), expected)
+
+
+def test_vmap_over_dimensions_and_structures():
+    a, b = rushlight.arange(6.0).view(2, 3), rushlight.arange(3.0)
+    close(vmap(lambda x, y: (x * y).sum(), (0, None))(a, b), (a.numpy() * b.numpy()).sum(1))
+    result = vmap(lambda pair: {"s": pair[0] + pair[1], "t": pair[0]}, ((1, 0),), {"s": 0, "t": 1})((a, b))
+    close(result["s"], a.numpy().T + b.numpy()[:, None])
+    close(result["t"], a.numpy())
+
+
+def test_vmap_of_grad_gives_gradients_per_sample():
+    w = rushlight.tensor([1.0, 2.0], dtype=rushlight.float64)
+    xs = rushlight.tensor([[1.0, 0.0], [0.0, 3.0]], dtype=rushlight.float64)
+    close(vmap(grad(lambda w, x: (w * x).sum() ** 2), (None, 0))(w, xs), [[2, 0], [0, 36]])
+    close(vmap(vmap(cubes))(xs), xs.numpy() ** 3)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: vmap(cubes, 2)(X), "in_dims"),
+    (lambda: vmap(cubes, None)(X), "at least one input must be batched"),
+    (lambda: vmap(lambda a, b: a)(X, rushlight.ones(2)), "same size in the mapped dimension"),
+    (lambda: vmap(lambda a: 1)(X), "must only return Tensors"),
+])
+def test_vmap_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_grad_refuses_results_that_are_no_number():
+    with pytest.raises(RuntimeError, match="expected the function to return a scalar tensor"):
+        grad(cubes)(X)
+    with pytest.raises(RuntimeError, match="argnums"):
+        grad(cubes, 3)(X)
+
+
+def test_functional_products():
+    v = rushlight.tensor([1.0, 2.0, 3.0], dtype=rushlight.float64)
+    _, pulled = functional.vjp(cubes, X, v)
+    _, pushed = functional.jvp(cubes, X, v)
+    close(pulled, 3 * X.numpy() ** 2 * v.numpy())
+    close(pushed, pulled.numpy())
+    h = functional.hessian(mixed, X).numpy()
+    close(functional.hvp(mixed, X, v)[1], h @ v.numpy())
+    close(functional.vhp(mixed, X, v)[1], h @ v.numpy())
+
+
+def test_functional_jacobian_of_several_inputs_and_strictness():
+    def function(x, y):
+        return x * y, y.sum()
+
+    (a, b), (c, d) = functional.jacobian(function, (X, X))
+    close(a, np.diag(X.numpy()))
+    close(b, np.diag(X.numpy()))
+    close(c, np.zeros(3))
+    close(d, np.ones(3))
+    with pytest.raises(RuntimeError, match="independent of an input"):
+        functional.jacobian(function, (X, X), strict=True)
+    with pytest.raises(RuntimeError, match="v has invalid size"):
+        functional.vjp(cubes, X, rushlight.ones(2))
+
+
+def test_created_graph_can_be_differentiated():
+    x = X.clone().requires_grad_()
+    functional.jacobian(cubes, x, create_graph=True).sum().backward()
+    close(x.grad, 6 * X.numpy())
+
+
+class Affine:
+    """What `functional_call` needs of a module."""
+
+    def __init__(self):
+        self._parameters = {"weight": rushlight.ones(3, dtype=rushlight.float64)}
+        self._buffers = {"shift": rushlight.zeros(3, dtype=rushlight.float64)}
+        self._modules = {}
+
+    def __call__(self, x):
+        return self._parameters["weight"] * x + self._buffers["shift"]
+
+
+def test_functional_call():
+    module = Affine()
+    before = module._parameters["weight"]
+    close(rushlight.func.functional_call(module, {"weight": X}, X), X.numpy() ** 2)
+    assert module._parameters["weight"] is before
+    gradient = grad(lambda p: rushlight.func.functional_call(module, p, (X,)).sum())({"weight": X})
+    close(gradient["weight"], X.numpy())
+    with pytest.raises(KeyError, match="no parameter or buffer named other"):
+        rushlight.func.functional_call(module, {"other": X}, X)
+    with pytest.raises(RuntimeError, match="missing key"):
+        rushlight.func.functional_call(module, {"weight": X}, X, strict=True)
