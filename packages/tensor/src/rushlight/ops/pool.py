@@ -88,8 +88,10 @@ def _check_positions(name: str, indices: np.ndarray, area: int) -> None:
 
 @kernel(scatter_planes_op, "cpu")
 def _scatter(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray:
-    _check_positions("scatter_planes", indices, int(np.prod(size)))
-    return cpu.scatter_planes(checks.widened(values), indices, size)
+    result = cpu.scatter_planes(checks.widened(values), indices, size)
+    if result is None:
+        _check_positions("scatter_planes", indices, int(np.prod(size)))
+    return result
 
 
 place_planes_op = structured(

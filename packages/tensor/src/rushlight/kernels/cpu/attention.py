@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.pool import get_num_threads, parallel_for
 
 BLOCK_BYTES = 1 << 19  # scores of a block
@@ -61,7 +62,7 @@ def _rows(mask: np.ndarray | None, lo: int, hi: int, first: int, last: int, keys
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float,
               causal: bool) -> tuple[np.ndarray, np.ndarray]:
     """`softmax(q @ k.T * scale + mask) @ v` of arrays (N, *, rows, features), and the log-sum of each row (inf where all is masked)."""
-    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    out = allocator.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     log_sum = np.empty((*q.shape[:-1], 1), q.dtype)
     step, rows = _plan(q, k)
 
@@ -90,7 +91,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
 def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray,
                        log_sum: np.ndarray, scale: float, causal: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of `attention` by q, k and v."""
-    grad_q = np.empty(q.shape, q.dtype)
+    grad_q = allocator.empty(q.shape, q.dtype)
     grad_k, grad_v = np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
     step, rows = _plan(q, k)
 

@@ -12,11 +12,12 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu import allocator, pool
+from rushlight.kernels.cpu import windows as native
 from rushlight.kernels.cpu.blas import matmul
 
 # Columns are made for so many samples at a time that they stay in the cache between the gathering and the product.
-COLUMN_BYTES = 1 << 22
+COLUMN_BYTES = 1 << 20
 # From this size of all columns on, threads pay.
 PARALLEL_BYTES = 1 << 19
 
@@ -54,19 +55,33 @@ def conv(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, 
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
     if prod(kernel) == 1 and groups == 1 and set(stride) == {1} and not any(padding) and x.flags.c_contiguous:
         return matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out)
-    xp = padded(x, padding)
     if channels == groups == filters:
-        return _depthwise(xp, w, out, stride, dilation)
-    result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
+        return _depthwise(padded(x, padding), w, out, stride, dilation)
+    result = allocator.empty((n, groups, filters // groups, prod(out)), x.dtype)
     rows = w.reshape(1, groups, filters // groups, -1)
-    depth = rows.shape[-1]
+    gather = _gatherer(x, kernel, out, stride, padding, dilation)
 
     def samples(lo: int, hi: int) -> None:
-        columns = windows(xp[lo:hi], kernel, out, stride, dilation).reshape(hi - lo, groups, depth, -1)
-        matmul(rows, columns, out=result[lo:hi])
+        matmul(rows, gather(lo, hi, False).reshape(hi - lo, groups, rows.shape[-1], -1), out=result[lo:hi])
 
     _over_samples(samples, n, channels * prod(kernel) * prod(out) * x.itemsize)
     return result.reshape(n, filters, *out)
+
+
+def _gatherer(x: np.ndarray, kernel: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Callable[..., np.ndarray]:
+    """`gather(lo, hi, by_tap)`: the columns of some samples, (samples, C * K, L) or (C * K, samples * L)."""
+    xp = padded(x, padding)
+    if native.usable(xp, x.shape[0] * x.shape[1] * prod(kernel) * prod(out)):
+        return lambda lo, hi, by_tap: native.columns(xp, lo, hi, by_tap, kernel, out, stride, dilation)
+    depth, length = x.shape[1] * prod(kernel), prod(out)
+
+    def gather(lo: int, hi: int, by_tap: bool) -> np.ndarray:
+        view = windows(xp[lo:hi], kernel, out, stride, dilation)
+        if by_tap:
+            return np.moveaxis(view, 0, 1 + len(kernel)).reshape(depth, (hi - lo) * length)
+        return view.reshape(hi - lo, depth, length)
+
+    return gather
 
 
 def _blocks(n: int, bytes_each: int):
@@ -104,7 +119,9 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: t
     """The transpose of `conv` as a map of its input: `x` (N, F, *in), `w` (F, C / groups, *kernel) -> (N, C, *out)."""
     n, filters, size, kernel = x.shape[0], x.shape[1], x.shape[2:], w.shape[2:]
     channels = w.shape[1] * groups
-    result = np.zeros((n, channels, *[o + 2 * p for o, p in zip(out, padding)]), x.dtype)
+    direct = channels != groups and native.usable(x, n * channels * prod(kernel) * prod(size))
+    full = (n, channels, *[o + 2 * p for o, p in zip(out, padding)])
+    result = allocator.empty(full, x.dtype) if direct else np.zeros(full, x.dtype)
     if channels == groups == filters:
         scale = w[:, 0].reshape(filters, *kernel, *(1,) * len(out))
         for tap, part in _taps(kernel, size, stride, dilation):
@@ -113,7 +130,11 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: t
         rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
 
         def samples(lo: int, hi: int) -> None:
-            columns = matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1))
+            columns = allocator.empty((hi - lo, groups, rows.shape[2], prod(size)), x.dtype)
+            matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1), out=columns)
+            if direct:
+                native.add_columns(result, lo, hi, columns, kernel, size, stride, dilation)
+                return
             columns = columns.reshape(hi - lo, channels, *kernel, *size)
             block = result[lo:hi]
             for tap, part in _taps(kernel, size, stride, dilation):
@@ -137,17 +158,17 @@ def conv_weight(x: np.ndarray, grad: np.ndarray, kernel: tuple[int, ...], stride
                 dilation: tuple[int, ...], groups: int) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups, *kernel)."""
     n, channels, filters, out = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
-    xp = padded(x, padding)
     if channels == groups == filters:
+        xp = padded(x, padding)
         result = np.empty((filters, 1, *kernel), x.dtype)
         for tap, part in _taps(kernel, out, stride, dilation):
             result[(slice(None), 0, *tap[1:])] = np.einsum("ncl,ncl->c", xp[part].reshape(n, channels, -1), grad.reshape(n, channels, -1))
         return result
     result = np.zeros((groups, filters // groups, channels // groups * prod(kernel)), x.dtype)
+    gather = _gatherer(x, kernel, out, stride, padding, dilation)
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
         # One product over all samples of the block: (F, block * out) with (C * kernel, block * out).
-        columns = windows(xp[lo:hi], kernel, out, stride, dilation)
-        columns = np.moveaxis(columns, 0, 1 + len(kernel)).reshape(groups, result.shape[2], -1)
+        columns = gather(lo, hi, True).reshape(groups, result.shape[2], -1)
         block = grad[lo:hi].swapaxes(0, 1).reshape(groups, filters // groups, -1)
         result += matmul(block, columns.swapaxes(1, 2))
     return result.reshape(filters, channels // groups, *kernel)

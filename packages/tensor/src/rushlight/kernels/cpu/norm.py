@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu import allocator, native
 
 ROWS = 64  # rows that one task of the backward pass adds up
 
@@ -143,7 +143,7 @@ def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     """Normalized rows, and the mean and reciprocal standard deviation of each."""
     count, size = rows.shape
     if native.worthwhile(rows):
-        out, mean, rstd = np.empty_like(rows), np.empty((count, 1), rows.dtype), np.empty((count, 1), rows.dtype)
+        out, mean, rstd = allocator.empty(rows.shape, rows.dtype), np.empty((count, 1), rows.dtype), np.empty((count, 1), rows.dtype)
         native.over(native.compiled(_LAYER_NORM, "TTTTTTT"), count, size, (size,), out, mean, rstd, rows, _or(weight, size, 1, rows.dtype),
                     _or(bias, size, 0, rows.dtype), np.array([eps], rows.dtype))
         return out, mean, rstd
@@ -164,7 +164,7 @@ def layer_norm_backward(grad: np.ndarray, rows: np.ndarray, weight: np.ndarray |
     count, size = rows.shape
     if native.worthwhile(rows, grad):
         blocks = -(-count // ROWS)
-        out, by_weight, by_bias = np.empty_like(rows), np.empty((blocks, size), rows.dtype), np.empty((blocks, size), rows.dtype)
+        out, by_weight, by_bias = allocator.empty(rows.shape, rows.dtype), np.empty((blocks, size), rows.dtype), np.empty((blocks, size), rows.dtype)
         native.over(native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT"), blocks, ROWS * size, (size, count, ROWS), out, by_weight, by_bias, grad,
                     rows, _or(weight, size, 1, rows.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(rstd))
         return out, by_weight.sum(axis=0), by_bias.sum(axis=0)
@@ -185,7 +185,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None
     """Channels of (N, C, L) normalized, and the mean and biased variance of each."""
     samples, channels, size = x.shape
     if native.worthwhile(x):
-        out, mean, variance = np.empty_like(x), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        out, mean, variance = allocator.empty(x.shape, x.dtype), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
         native.over(native.compiled(_BATCH_NORM, "TTTTTTT"), channels, samples * size, x.shape, out, mean, variance, x,
                     _or(weight, channels, 1, x.dtype), _or(bias, channels, 0, x.dtype), np.array([eps], x.dtype))
         return out, mean, variance
@@ -206,7 +206,7 @@ def batch_norm_backward(grad: np.ndarray, x: np.ndarray, weight: np.ndarray | No
     """Gradients of `batch_norm` by input, weight and bias."""
     samples, channels, size = x.shape
     if native.worthwhile(x, grad):
-        out, by_weight, by_bias = np.empty_like(x), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        out, by_weight, by_bias = allocator.empty(x.shape, x.dtype), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
         native.over(native.compiled(_BATCH_NORM_BACKWARD, "TTTTTTTTT"), channels, samples * size, x.shape, out, by_weight, by_bias, grad, x,
                     _or(weight, channels, 1, x.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(variance), np.array([eps], x.dtype))
         return out, by_weight, by_bias

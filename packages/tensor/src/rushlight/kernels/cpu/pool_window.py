@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
+
+from rushlight.kernels.cpu import windows
 
 
 def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
@@ -24,6 +28,8 @@ def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...
 def max_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
              dilation: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals wins."""
+    if windows.usable(x, x.shape[0] * x.shape[1] * prod(out) * prod(kernel)):
+        return windows.max_pool(x, kernel, out, stride, padding, dilation)
     size = x.shape[2:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     values = np.full((*x.shape[:2], *out), lowest, x.dtype)
@@ -44,9 +50,13 @@ def max_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], strid
     return values, indices
 
 
-def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
-    """Planes of `size` in which values are added at flat positions."""
-    planes, area = values.shape[0] * values.shape[1], int(np.prod(size))
+def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray | None:
+    """Planes of `size` in which values are added at flat positions; None when one is out of range."""
+    planes, area = values.shape[0] * values.shape[1], prod(size)
+    if windows.usable(values, planes * area) and indices.flags.c_contiguous:
+        return windows.scatter(values, indices, size)
+    if indices.size and (indices.min() < 0 or indices.max() >= area):
+        return None
     flat = (indices.reshape(planes, -1) + np.arange(planes)[:, None] * area).ravel()
     if values.dtype.kind == "f":
         total = np.bincount(flat, values.ravel(), planes * area).astype(values.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu import allocator, native
 
 _SOFTMAX = """def kernel(lo, hi, layout, out, x):
     wide_vectors()
@@ -95,7 +95,7 @@ def _rows(source: str, arrays: str, n: int, out: np.ndarray, *ins: np.ndarray) -
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """`exp(x) / sum(exp(x))` along an axis."""
     if axis == x.ndim - 1 and native.worthwhile(x):
-        return _rows(_SOFTMAX, "TT", x.shape[-1], np.empty_like(x), x)
+        return _rows(_SOFTMAX, "TT", x.shape[-1], allocator.empty(x.shape, x.dtype), x)
     result = x - x.max(axis=axis, keepdims=True)
     np.exp(result, out=result)
     result /= result.sum(axis=axis, keepdims=True)
@@ -117,7 +117,7 @@ def log_sum_exp(x: np.ndarray, axis: int) -> np.ndarray:
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """`log(softmax(x))` along an axis."""
     if axis == x.ndim - 1 and native.worthwhile(x):
-        return _rows(_SHIFTED, "TTT", x.shape[-1], np.empty_like(x), x, log_sum_exp(x, axis))
+        return _rows(_SHIFTED, "TTT", x.shape[-1], allocator.empty(x.shape, x.dtype), x, log_sum_exp(x, axis))
     result = x - x.max(axis=axis, keepdims=True)
     result -= np.log(np.exp(result).sum(axis=axis, keepdims=True))
     return result
@@ -126,7 +126,7 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`output * (grad - sum(grad * output))`."""
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(_SOFTMAX_BACKWARD, "TTT", output.shape[-1], np.empty_like(output), grad, output)
+        return _rows(_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
     result = grad * output
     total = result.sum(axis=axis, keepdims=True)
     result -= output * total
@@ -136,7 +136,7 @@ def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndar
 def log_softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`grad - exp(output) * sum(grad)`."""
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(_LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], np.empty_like(output), grad, output)
+        return _rows(_LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
     result = np.exp(output)
     result *= grad.sum(axis=axis, keepdims=True)
     return np.subtract(grad, result, out=result)
@@ -146,7 +146,7 @@ def scaled_probabilities(x: np.ndarray, log_sum: np.ndarray, scale: np.ndarray, 
     """`exp(x - log_sum) * scale`; `log_sum` and `scale` have no dimension `axis`."""
     if axis == x.ndim - 1 and native.worthwhile(x):
         factors = np.ascontiguousarray(scale, x.dtype)
-        return _rows(_PROBABILITIES, "TTTT", x.shape[-1], np.empty_like(x), x, np.ascontiguousarray(log_sum), factors)
+        return _rows(_PROBABILITIES, "TTTT", x.shape[-1], allocator.empty(x.shape, x.dtype), x, np.ascontiguousarray(log_sum), factors)
     result = x - np.expand_dims(log_sum, axis)
     np.exp(result, out=result)
     result *= np.expand_dims(scale, axis)
