@@ -445,3 +445,44 @@ def test_numbers(check):
         return g(ones(), 5, 2.25), g(ones(), 7, 2.0)
 
     check(scenario)
+
+
+def test_full_becomes_empty(check):
+    def scenario(compile):
+        box = Box(items=[1], table={"a": 1}, pair=(1,))
+        g = compile(lambda x: x + (1 if box.items else 10) + (2 if box.table else 20) + (4 if box.pair else 40))
+        seen = [g(ones())]
+        box.items.clear()
+        seen.append(g(ones()))
+        box.table.clear()
+        seen.append(g(ones()))
+        box.pair = ()
+        return [*seen, g(ones())]
+
+    check(scenario)
+
+
+def test_key_leaves_a_set(check):
+    def scenario(compile):
+        allowed = {"a", "b"}
+        g = compile(lambda x: x + 1 if "a" in allowed and "z" not in allowed else x - 1)
+        seen = [g(ones())]
+        allowed.discard("a")
+        seen.append(g(ones()))
+        allowed.update("az")
+        return [*seen, g(ones())]
+
+    check(scenario)
+
+
+def test_something_becomes_none(check):
+    def scenario(compile):
+        box = Box(extra=Box(), other=None)
+        g = compile(lambda x: x + (1 if box.extra is None else 10) + (2 if box.other is not None else 20))
+        seen = [g(ones())]
+        box.extra = None
+        seen.append(g(ones()))
+        box.other = Box()
+        return [*seen, g(ones())]
+
+    check(scenario)

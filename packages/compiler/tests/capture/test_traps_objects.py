@@ -665,3 +665,50 @@ def test_counter_becomes_something_else(check):
         return seen, box
 
     check(scenario)
+
+
+def test_enum_with_code_of_its_own(check):
+    factor = [2]
+
+    class Kind(enum.Enum):
+        A = 1
+        B = 2
+
+        @property
+        def scaled(self):
+            return self.value * factor[0]
+
+        def __str__(self):
+            return f"<{factor[0]}>"
+
+        def act(self, x):
+            return x * self.scaled
+
+    class Level(enum.IntEnum):
+        LOW = 1
+        HIGH = 5
+
+    def scenario(compile):
+        factor[0] = 2
+        f = compile(lambda x, kind: kind.act(x) + kind.scaled)
+        g = compile(lambda x, kind: (x, str(kind)))
+        h = compile(lambda x, level: x * (level.value + 1) if level == Level.HIGH else x)
+        seen = [f(ones(), Kind.A), g(ones(), Kind.A), h(ones(), Level.LOW), h(ones(), Level.HIGH)]
+        factor[0] = 3
+        return [*seen, f(ones(), Kind.A), g(ones(), Kind.A), f(ones(), Kind.B)]
+
+    check(scenario, captured=None)
+
+
+def test_class_renamed(check):
+    class Thing:
+        pass
+
+    def scenario(compile):
+        Thing.__name__ = "Thing"
+        g = compile(lambda x, thing: (x, type(thing).__name__))
+        first = g(ones(), Thing())
+        Thing.__name__ = "Other"
+        return first, g(ones(), Thing())
+
+    check(scenario)

@@ -354,6 +354,45 @@ def test_grad_mode_is_put_back_after_an_abort(check):
     assert torch.is_grad_enabled()
 
 
+def test_set_grad_enabled(check):
+    def scenario(compile):
+        def f(x, flag):
+            with torch.set_grad_enabled(flag):
+                y = x * 2
+            return y, y * x, torch.is_grad_enabled()
+
+        def leaves_it_off(x):
+            torch.set_grad_enabled(False)
+            return x * 2
+
+        c, d = compile(f), compile(leaves_it_off)
+        x = torch.ones(3, requires_grad=True)
+        seen = [c(x, True), c(x, False)]
+        try:
+            seen += [d(x), torch.is_grad_enabled()]
+        finally:
+            torch.set_grad_enabled(True)
+        return seen
+
+    check(scenario, captured=None)
+
+
+def test_function_given_to_a_framework_function(check):
+    def scenario(compile):
+        scale = 2.0
+
+        def distance(a, b):
+            return (a - b).abs().sum(-1) * scale
+
+        loss = torch.nn.functional.triplet_margin_with_distance_loss
+        c = compile(lambda a, b, n: loss(a, b, n, distance_function=distance))
+        first = c(torch.ones(2, 3), torch.zeros(2, 3), torch.ones(2, 3) * 2)
+        scale = 3.0
+        return first, c(torch.ones(2, 3), torch.zeros(2, 3), torch.ones(2, 3) * 2)
+
+    check(scenario, captured=None)
+
+
 def test_detach(check):
     def scenario(compile):
         c = compile(lambda x: (x.detach() * x, x.detach().requires_grad, (x * 2).detach()))

@@ -57,12 +57,12 @@ class Compiled:
             return None
         reasons = [entry.why(args, kwargs) for entry in self.entries]
         if self.entries and _config.stance.name == "fail_on_recompile":
-            raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: {reasons[0].text}")
+            raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: "
+                               f"{reasons[0].text}")
         if len(self.entries) >= _config.ENTRY_LIMIT:
             self.waiting = _config.RETRY_AFTER[-1]
-            _logs.log("recompiles",
-                      f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the last "
-                                    f"one failed because {reasons[0].text}")
+            _logs.log("recompiles", f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the "
+                                    f"last one failed because {reasons[0].text}")
             return None
         with self.lock:
             if reasons:

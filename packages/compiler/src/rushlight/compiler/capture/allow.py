@@ -7,7 +7,7 @@ import math
 import operator
 from abc import ABCMeta
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from rushlight.core.devices import device
@@ -78,8 +78,8 @@ def is_opaque(fn: FunctionType) -> bool:
     return is_framework_module(module) and (not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF)
 
 
-INTERPRETED = ("rushlight.compiler._module", "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
-               "rushlight.testing")
+INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
+               "rushlight.testing", "rushlight.compiler._module")
 
 
 def is_framework_module(name: str) -> bool:
@@ -104,8 +104,16 @@ def is_plain(obj: Any) -> bool:
 
 
 def is_leaf_object(obj: Any) -> bool:
-    """Immutable framework objects (and enum members), whose attributes and methods run natively."""
-    return isinstance(obj, (dtype, device, Size, Meta, enum.Enum))
+    """Immutable framework objects, whose attributes and methods run natively."""
+    return isinstance(obj, (dtype, device, Size, Meta))
+
+
+def own_code(obj: Any) -> bool:
+    """Might an operator, `str` or `hash` of an immutable object run code of its class (enums), or show its address?"""
+    if isinstance(obj, (tuple, frozenset)) and type(obj) is not Size:
+        return any(map(own_code, obj))
+    return isinstance(obj, enum.Enum) or isinstance(obj, (FunctionType, ModuleType)) or (
+        isinstance(obj, type) and type(obj) is not type)
 
 
 # Methods of builtin immutable types that compute a value and do nothing else.

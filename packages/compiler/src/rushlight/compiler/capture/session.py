@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleTy
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
+from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.source import Source, SourceTree, path
 from rushlight.compiler.capture.symbolic import opened
@@ -102,6 +103,13 @@ class Session:
         if type(value) is SetV:
             return frozenset(value.keys)
         raise Abort(f"the value of a {self.type_name(value)} is needed")
+
+    def plain(self, value: Value) -> Any:
+        """The Python object of an immutable value that is safe to compute with."""
+        obj = self.concrete(value)
+        if allow.own_code(obj):
+            raise Abort(f"computing with a {type(obj).__name__}")
+        return obj
 
     def guard_value(self, obj: Any, source: Source) -> None:
         """Make the program depend on an immutable object."""

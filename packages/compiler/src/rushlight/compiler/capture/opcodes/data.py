@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType, ModuleType
-from typing import Any
 
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.frame import Frame
@@ -200,16 +198,10 @@ def unpack_ex(frame: Frame, arg: int) -> None:
 
 def text_of(frame: Frame, value: Value, conversion: Callable | None) -> str:
     """A value as an f-string shows it; only of plain values."""
-    obj = frame.session.concrete(value)
-    if not plain_text(obj):
-        raise Abort("the text of an object")
+    obj = frame.session.plain(value)
+    if isinstance(obj, type):
+        raise Abort("the text of a class")
     return conversion(obj) if conversion else obj
-
-
-def plain_text(obj: Any) -> bool:
-    """Does the text of an object say nothing but its value?"""
-    return not isinstance(obj, (FunctionType, type, ModuleType)) and (
-        not isinstance(obj, (tuple, frozenset)) or all(map(plain_text, obj)))
 
 
 def formatted(frame: Frame, value: Value, conversion: Callable | None, spec: str) -> None:

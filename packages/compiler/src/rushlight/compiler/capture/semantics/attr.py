@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import EnumType
+from enum import Enum, EnumType
 from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
@@ -20,6 +20,7 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
+from rushlight.compiler.capture.session import immutable as immutable_value
 from rushlight.compiler.capture.source import Identity, Source
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
@@ -63,6 +64,8 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return _of_function(session, value, name)
             if type(obj) is MethodType:
                 return _of_method(session, value, name)
+            if isinstance(obj, Enum):
+                return _of_enum(session, value, name)
             if allow.is_leaf_object(obj):
                 return _of_leaf_object(session, value, name)
             if type(obj) in allow.BUILTIN_TYPES:
@@ -130,7 +133,8 @@ def of_class(session: Session, value: Obj, name: str) -> Value:
     if name == "__class__":
         return constant(type(cls))
     if name in ("__name__", "__qualname__", "__module__", "__doc__") and type(cls) is type:
-        return constant(getattr(cls, name))
+        found = getattr(cls, name)
+        return session.lift(found, session.tree.constant(cls).child("attr", name, found))
     if issubclass(type(cls), EnumType):
         found = getattr(cls, name, MISSING)
         if found is MISSING or not isinstance(found, cls):
@@ -371,6 +375,23 @@ def _of_leaf_object(session: Session, value: Obj, name: str) -> Value:
     if callable(found) and not isinstance(found, type):
         return BoundBuiltin(name, value)
     return constant(found)
+
+
+def _of_enum(session: Session, value: Obj, name: str) -> Value:
+    """Attributes of an enum member: its name and value, and what its class defines."""
+    member = session.concrete(value)
+    if name in ("name", "value", "_name_", "_value_"):
+        found = getattr(member, name)
+        if not immutable_value(found):
+            raise Abort("the value of an enum member")
+        return constant(found)
+    found, node = lookup(session, type(member), name)
+    if isinstance(found, FunctionType):
+        return MethodV(session.lift(found, node), value)
+    if isinstance(found, property):
+        node.check_identity()
+        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
+    raise Abort(f"attribute {name} of an enum member")
 
 
 def _of_builtin(session: Session, value: Value, kind: type | None, name: str) -> Value:

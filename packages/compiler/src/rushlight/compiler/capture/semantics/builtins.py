@@ -73,13 +73,13 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     if name in ("prod", "fsum", "dist", "sumprod", "hypot", "gcd", "lcm"):
         positional = [_numbers(session, a) for a in args]
     else:
-        positional = [session.concrete(a) for a in args]
+        positional = [session.plain(a) for a in args]
     if name == "pow" and len(positional) == 2:
         return compare.binary(session, "**", *args, inplace=False)
     if name in ("factorial", "comb", "perm") and any(isinstance(x, int) and x > 5000 for x in positional):
         raise Abort("a huge number")
     try:
-        result = fn(*positional, **{k: session.concrete(v) for k, v in kwargs.items()})
+        result = fn(*positional, **{k: session.plain(v) for k, v in kwargs.items()})
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
     if not session.is_concrete(constant(result)):
@@ -94,8 +94,8 @@ _TENSOR_OPERATORS = frozenset((
 
 def _numbers(session: Session, value: Value) -> Any:
     if session.is_concrete(value):
-        return session.concrete(value)
-    return [session.concrete(x) for x in iterate.unpack(session, value)]
+        return session.plain(value)
+    return [session.plain(x) for x in iterate.unpack(session, value)]
 
 
 def _unbound(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
@@ -263,9 +263,9 @@ def _vars(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 def _repr(session: Session, args: Args, kwargs: Kwargs) -> Value:
     value = args[0]
-    if not session.is_concrete(value) or isinstance(value, (SetV, TensorV)) or callable(session.concrete(value)):
+    if not session.is_concrete(value) or isinstance(value, (SetV, TensorV)) or isinstance(session.plain(value), type):
         raise Abort("the text of an object")
-    return constant(repr(session.concrete(value)))
+    return constant(repr(session.plain(value)))
 
 
 def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:

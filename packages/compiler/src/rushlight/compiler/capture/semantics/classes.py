@@ -62,8 +62,7 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     try:
         if cls is frozenset:
             return constant(frozenset(*[methods.keys_of(session, a) for a in args]))
-        return constant(cls(*[session.concrete(a) for a in args],
-                            **{k: session.concrete(v) for k, v in kwargs.items()}))
+        return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
 

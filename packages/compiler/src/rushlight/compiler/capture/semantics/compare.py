@@ -101,8 +101,10 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         return tensor.operator(session, RICH[op], a, b)
     if session.is_concrete(a) and session.is_concrete(b):
+        if op in ("==", "!=") and any(allow.own_code(session.concrete(x)) for x in (a, b)):
+            return boolean(_equal_constants(session, a, b) is (op == "=="))
         try:
-            return constant(RICH[op](session.concrete(a), session.concrete(b)))
+            return constant(RICH[op](session.plain(a), session.plain(b)))
         except Exception as error:
             raise Raised(error) from None
     if isinstance(a, IdV) and isinstance(b, IdV) and op in ("==", "!="):
@@ -156,9 +158,20 @@ def _sequence(session: Session, value: Value) -> tuple[type, list[Value]] | None
     return None
 
 
+def _equal_constants(session: Session, a: Value, b: Value) -> bool:
+    """Equality of two things of which one is known by identity: enum members, functions, classes."""
+    x, y = session.concrete(a), session.concrete(b)
+    for obj in (x, y):
+        if type(obj).__eq__ not in (object.__eq__, type.__eq__, int.__eq__, str.__eq__):
+            raise Abort(f"equality of a {type(obj).__name__}")
+    return x == y
+
+
 def same_or_equal(session: Session, a: Value, b: Value) -> bool:
     """`a is b or a == b`, which is how containers compare their items."""
     if session.is_concrete(a) and session.is_concrete(b):
+        if any(allow.own_code(session.concrete(v)) for v in (a, b)):
+            return _equal_constants(session, a, b)
         x, y = session.concrete(a), session.concrete(b)
         if x != x or y != y:
             raise Abort("comparison of a NaN")
@@ -210,7 +223,7 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
     if open_ is not None:
         return open_
     if session.is_concrete(a) and session.is_concrete(b):
-        x, y = session.concrete(a), session.concrete(b)
+        x, y = session.plain(a), session.plain(b)
         _check_size(op, x, y)
         try:
             return constant(function(x, y))
@@ -281,7 +294,7 @@ def unary(session: Session, op: str, value: Value) -> Value:
         return tensor.operator(session, function, value)
     if session.is_concrete(value):
         try:
-            return constant(function(session.concrete(value)))
+            return constant(function(session.plain(value)))
         except Exception as error:
             raise Raised(error) from None
     method = _user_method(session, value, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from types import FunctionType
 from typing import Any
@@ -53,6 +54,8 @@ def key_of(session: Session, value: Value) -> Any:
         hash(key)
     except TypeError as error:
         raise Raised(error) from None
+    if isinstance(key, enum.Enum) and type(key).__hash__ not in (enum.Enum.__hash__, int.__hash__, str.__hash__):
+        raise Abort("an enum with its own hash as key")
     if isinstance(key, float) and key != key:
         raise Abort("a NaN as key")
     return key
@@ -80,7 +83,7 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
             return _item(session, items, index, "tuple", lambda items: TupleV(items))
         if type(value.obj) in allow.PURE_METHOD_TYPES:
             try:
-                return constant(operator.getitem(session.concrete(value), session.concrete(index)))
+                return constant(operator.getitem(session.plain(value), session.plain(index)))
             except Exception as error:
                 raise Raised(error) from None
     getter = special(session, value, "__getitem__")
@@ -163,7 +166,7 @@ def contains(session: Session, container: Value, item: Value) -> bool:
         return mapping.get(key_of(session, item)) is not None
     if isinstance(container, Obj) and type(container.obj) in (str, bytes, range, frozenset):
         try:
-            return session.concrete(item) in session.concrete(container)
+            return session.plain(item) in session.plain(container)
         except TypeError as error:
             raise Raised(error) from None
     if isinstance(container, Obj) and type(container.obj) is set:
@@ -240,8 +243,12 @@ def truth(session: Session, value: Value) -> bool:
             value.source.check_type()
             value.source.check("true" if obj else "empty")
             return bool(obj)
-        if immutable(obj) and allow.is_leaf_object(obj) or isinstance(obj, type):
+        if immutable(obj) and allow.is_leaf_object(obj):
             return bool(session.concrete(value))
+        if isinstance(obj, type) or isinstance(obj, enum.Enum):
+            if hasattr(type(obj), "__len__") or type(obj).__dict__.get("__bool__", bool) is not bool:
+                raise Abort(f"the truth of a {type(obj).__name__}")
+            return bool(session.plain(value)) if isinstance(obj, int) else True
         if type(obj) is list:
             found = session.as_list(value)
             if found.items is None and not found.log:

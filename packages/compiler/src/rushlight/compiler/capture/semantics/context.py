@@ -18,16 +18,17 @@ from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, Valu
 
 Args = list[Value]
 Kwargs = dict[str, Value]
+OPAQUE = ("rushlight.core", "rushlight.compiler", "rushlight.autograd")
 GRAD_MODES = frozenset(("no_grad", "enable_grad", "set_grad_enabled"))
 
 
 class GradModeV(Value):
     """An instance of `no_grad`, `enable_grad` or `set_grad_enabled` that the program made."""
 
-    __slots__ = ("mode", "entered")
+    __slots__ = ("mode", "at_once", "entered")
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
+    def __init__(self, mode: bool, at_once: bool = False) -> None:
+        self.mode, self.at_once = mode, at_once
         self.entered: list[Any] = []
 
     def enter(self) -> None:
@@ -50,7 +51,9 @@ def framework_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> 
     if cls.__name__ not in GRAD_MODES:
         raise Abort(f"{cls.__module__}.{cls.__name__}")
     if cls.__name__ == "set_grad_enabled":
-        raise Abort("set_grad_enabled")
+        made = GradModeV(container.truth(session, args[0]), at_once=True)
+        made.enter()
+        return made
     if args:
         raise Abort(f"{cls.__name__} with arguments")
     return GradModeV(cls.__name__ == "enable_grad")
@@ -71,8 +74,7 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return constant(True)
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
         return constant(fn())
-    if module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")) and not (
-            allow.is_leaf(fn) or module.startswith(allow.INTERPRETED)):
+    if module.startswith(OPAQUE) and not (allow.is_leaf(fn) or module.startswith(allow.INTERPRETED)):
         raise Abort(f"{module}.{name}")
     return None
 
@@ -80,7 +82,7 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
 def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value | None:
     """Calls of framework objects that are neither functions nor classes; None for other objects."""
     module = type(fn.obj).__module__
-    if module != "rushlight.compiler._module" and module.startswith(("rushlight.core", "rushlight.compiler", "rushlight.autograd")):
+    if module.startswith(OPAQUE) and not module.startswith(allow.INTERPRETED):
         raise Abort(f"calling a {type(fn.obj).__name__}")
     return None
 
@@ -88,7 +90,10 @@ def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Va
 def enter(session: Session, manager: Value) -> tuple[Value, Value]:
     """`with manager:` up to the block: the exit function, and the value of `as`."""
     if isinstance(manager, GradModeV):
-        manager.enter()
+        if manager.at_once:
+            manager.at_once = False  # it was entered when it was made
+        else:
+            manager.enter()
 
         def leave(session: Session, args: Args, kwargs: Kwargs) -> Value:
             manager.exit()

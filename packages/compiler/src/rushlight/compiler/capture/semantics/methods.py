@@ -48,14 +48,14 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
 
 
 def _pure(session: Session, owner: Obj, name: str, args: Args, kwargs: dict[str, Value]) -> Value:
-    obj = session.concrete(owner)
+    obj = session.plain(owner)
     if name == "join" and len(args) == 1:
-        positional = [[session.concrete(x) for x in iterate.unpack(session, args[0])]]
+        positional = [[session.plain(x) for x in iterate.unpack(session, args[0])]]
     elif name in ("__iter__", "encode", "__reduce__", "__reduce_ex__", "__getnewargs__", "__init__", "__class__"):
         raise Abort(f"method {name} of a {type(obj).__name__}")
     else:
-        positional = [session.concrete(a) for a in args]
-    named = {k: session.concrete(v) for k, v in kwargs.items()}
+        positional = [session.plain(a) for a in args]
+    named = {k: session.plain(v) for k, v in kwargs.items()}
     try:
         result = getattr(obj, name)(*positional, **named)
     except Exception as error:
@@ -141,7 +141,7 @@ def sorted_items(session: Session, items: list[Value], kwargs: dict[str, Value])
     if set(kwargs) - {"key", "reverse"}:
         raise Abort("sorted with unknown keywords")
     keys = items if key is NONE else [calls.call(session, key, [x], {}) for x in items]
-    plain = [session.concrete(k) for k in keys]
+    plain = [session.plain(k) for k in keys]
     try:
         order = sorted(range(len(items)), key=plain.__getitem__,
                        reverse=reverse is not None and container.truth(session, reverse))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from rushlight.compiler.capture import allow
@@ -137,7 +137,10 @@ def unwrap(session: Session, value: Value) -> Any:
                 from rushlight.compiler.capture.semantics import iterate  # it uses this module
 
                 return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
-            return session.concrete(value)
+            obj = session.concrete(value)
+            if isinstance(obj, (FunctionType, ModuleType)) or isinstance(obj, type) and obj not in allow.BUILTIN_TYPES:
+                raise Abort(f"a {type(obj).__name__} given to a framework function")
+            return obj
     raise Abort(f"a {session.type_name(value)} given to a framework function")
 
 
