@@ -145,21 +145,42 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
         if fast is not None:
             return fast
 
-    if natural:
-        def run(*operands: Any) -> Tensor:
-            result = empty_array(out)
-            quiet(lambda: function(*_arguments(casters, operands), out=result))
-            return wrap(result, out)
-    else:
-        def run(*operands: Any) -> Tensor:
-            arguments = _arguments(casters, operands)
-            result = quiet(function, *arguments)
-            if out.contiguous and type(result) is np.ndarray and result.dtype == out.numpy and result.flags.c_contiguous \
-                    and result.shape == out.shape and not any(result is x for x in arguments):
+    if not natural:
+        return _composed_plan(function, casters, out)
+
+    def run(*operands: Any) -> Tensor:
+        result = empty_array(out)
+        quiet(lambda: function(*_arguments(casters, operands), out=result))
+        return wrap(result, out)
+
+    return run
+
+
+def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
+    """Plans of functions that numpy computes in several steps, which make their own result."""
+    dtype, shape, contiguous = out.numpy, out.shape, out.contiguous
+
+    def settled(result: Any, arguments: Any) -> Tensor:
+        if contiguous and type(result) is np.ndarray and result.dtype is dtype and result.shape == shape and result.flags.c_contiguous:
+            for x in arguments:
+                if x is result:
+                    break
+            else:
                 return wrap(result, out)
-            array = empty_array(out)
-            quiet(np.copyto, array, result, "unsafe")
-            return wrap(array, out)
+        array = empty_array(out)
+        quiet(np.copyto, array, result, "unsafe")
+        return wrap(array, out)
+
+    if casters == [None]:
+        def run_one(x: Tensor) -> Tensor:
+            argument = x._array
+            return settled(local.run(function, argument), (argument,))
+
+        return run_one
+
+    def run(*operands: Any) -> Tensor:
+        arguments = [x._array if cast is None else cast(x) for cast, x in zip(casters, operands)]
+        return settled(local.run(function, *arguments), arguments)
 
     return run
 
@@ -303,6 +324,10 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     if looped and metas[0].numel >= LARGE:
         return _plan_large_fold(op, metas[0], params[0], out)
     if isinstance(out, Meta):
+        whole = getattr(numpy, "whole", None)
+        if whole is not None and out.ndim == 0 and metas[0].contiguous and metas[0].ndim and metas[0].dtype is out.dtype \
+                and out.dtype not in dtypes.HALF:
+            return lambda x: wrap(np.asarray(local.run(whole, x._array)), out)
         return lambda x: finish(quiet(numpy, x._array, *params), out)
     return lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
 

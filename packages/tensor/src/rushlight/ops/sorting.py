@@ -287,7 +287,7 @@ def _infer_mode(input: Meta, *, dim: int) -> Meta:
 
 
 def _last_of_most(row: np.ndarray) -> int:
-    """The reference for one row: the last position of its most frequent element, the smallest of equally frequent ones."""
+    """The reference for one row: last position of its most frequent element, the smallest of equally frequent ones."""
     values, counts = np.unique(row, return_counts=True)
     return np.flatnonzero(row == values[counts.argmax()])[-1]
 
