@@ -40,6 +40,8 @@ PATIENCE = 200_000
 
 PIECES_PER_THREAD = 4
 
+_WIDTHS = (4, 8, 16, 24)
+
 _words = np.zeros(NEXT + 8 * MOST_THREADS, np.int64)
 
 
@@ -53,11 +55,11 @@ def _work() -> Callable[..., None]:
 def _launcher(count: int) -> Callable[..., int]:
     names = [f"a{k}" for k in range(count)]
     source = (
-        f"def kernel(kernel_address, n, size, shares, words, {', '.join(names)}):\n"
+        f"def kernel(kernel_address, count, n, size, shares, words, {', '.join(names)}):\n"
         f"    arguments = ({''.join(f'address({name}), ' for name in names)})\n"
-        "    return team_launch(kernel_address, n, size, shares, words, arguments)\n"
+        "    return team_launch(kernel_address, count, n, size, shares, words, arguments)\n"
     )
-    return compile_source(source, ("i64", "i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
+    return compile_source(source, ("i64", "i64", "i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
 
 
 def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
@@ -70,13 +72,16 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
     size = -(-n // pieces)
     if size > 64:
         size = -(-size // 64) * 64
-    launcher = _launcher(len(arrays))
+    count = len(arrays)
+    # Few launchers serve all kernels (each costs 0.15 s to compile): the arguments are filled up.
+    width = next(width for width in _WIDTHS if width >= count)
+    launcher = _launcher(width)
     pool.start_workers(shares - 1)
     for me in range(shares - 1):
         if _words[ASLEEP + me]:
             _words[ASLEEP + me] = 0
             pool.wake(me, _serve)
-    if not launcher(address_of(kernel), n, size, shares, _words, *arrays):
+    if not launcher(address_of(kernel), count, n, size, shares, _words, *arrays, *arrays[:1] * (width - count)):
         kernel(0, n, *arrays)
 
 

@@ -62,12 +62,12 @@ def work(me, patience, words):
 
 
 @njit
-def launch(kernel, n, size, shares, words, arguments):
+def launch(kernel, count, n, size, shares, words, arguments):
     """Run a job with the team; 0 when another job has it."""
     if not atomic_claim(words, CLAIMED):
         return 0
     pieces = (n + size - 1) // size
-    words[KERNEL], words[COUNT], words[N], words[SIZE] = kernel, len(arguments), n, size
+    words[KERNEL], words[COUNT], words[N], words[SIZE] = kernel, count, n, size
     words[SHARES], words[EACH] = shares, (pieces + shares - 1) // shares
     for k in range(len(arguments)):
         words[ARGUMENTS + k] = arguments[k]
