@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 from rushlight.core.errors import shape_text
@@ -11,6 +13,7 @@ from rushlight.core.front import export, function
 from rushlight.core.op import INPLACE
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
+from rushlight.ops.like import empty_like
 
 F = "nn.functional"
 
@@ -26,7 +29,7 @@ def check_inexact(name: str, input: Tensor) -> None:
         raise RuntimeError(f"{name}: not defined for {input.dtype.name}; convert the tensor to floating point")
 
 
-@elementwise(supports="real_number")
+@elementwise(numpy=lambda x: np.maximum(x, 0), supports="real_number")
 def relu(input):
     """Rectified linear unit of each element: `max(input, 0)`; NaN stays.
 
@@ -38,7 +41,11 @@ def relu(input):
     return s.maximum(input, 0)
 
 
-@elementwise(promote="float")
+def _sigmoid(x: Any) -> Any:
+    return np.reciprocal(np.exp(np.negative(x)) + 1)
+
+
+@elementwise(numpy=_sigmoid, promote="float")
 def sigmoid(input):
     """Logistic function of each element: `1 / (1 + exp(-input))`.
 
@@ -143,7 +150,13 @@ def _selu_functional(input: Tensor, inplace: bool = False) -> Tensor:
     return run(elu_op, inplace, input, *_SELU)
 
 
-@elementwise(name="leaky_relu", method=False, public=False, supports="float")
+@elementwise(
+    numpy=lambda x, slope: np.where(x > 0, x, x * slope),
+    name="leaky_relu",
+    method=False,
+    public=False,
+    supports="float",
+)
 def leaky_relu_op(input, negative_slope):
     """`input` above zero, `negative_slope * input` below."""
     return s.select(input > 0, input, input * negative_slope)
@@ -306,12 +319,38 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return run(hardswish_op, inplace, input)
 
 
+@function(method=False, out=False)
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """Leaky relu with a slope drawn for each element from [lower, upper) in training, their mean otherwise.
+
+    Raises RuntimeError for `lower > upper`. Source: Xu et al., Empirical Evaluation of Rectified Activations, 2015.
+    """
+    check_inexact("rrelu", input)
+    if lower > upper:
+        raise RuntimeError(
+            f"rrelu: lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
+        )
+    if not training:
+        return leaky_relu_op(input, (lower + upper) / 2)
+    return leaky_relu_op(input, empty_like(input.detach()).uniform_(lower, upper))
+
+
+@function(name="rrelu", namespace=F, method=False, out=False)
+def _rrelu_functional(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Leaky relu with a random slope, as `rushlight.rrelu`; `inplace` overwrites the input."""
+    result = rrelu(input, lower, upper, training)
+    return input.copy_(result) if inplace else result
+
+
 for _name, _declared in (
     ("leaky_relu_", leaky_relu),
     ("elu_", elu),
     ("hardtanh_", hardtanh),
     ("selu_", _selu_functional),
     ("celu_", _celu_functional),
+    ("rrelu_", _rrelu_functional),
     ("relu_", _relu),
     ("threshold_", _threshold_functional),
 ):
@@ -320,5 +359,5 @@ for _name, _declared in (
         return _declared(input, *args, inplace=True, **kwargs)
 
     export(_name, _inplace, F)
-    if _name in ("selu_", "celu_", "threshold_"):
+    if _name in ("selu_", "celu_", "threshold_", "rrelu_"):
         export(_name, _inplace)

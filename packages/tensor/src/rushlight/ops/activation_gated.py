@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
@@ -64,7 +67,11 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     return gelu_tanh_op(input)
 
 
-@elementwise(method=False, public=False, supports="inexact", name="silu")
+def _silu(x: Any) -> Any:
+    return x / (np.exp(np.negative(x)) + 1)
+
+
+@elementwise(numpy=_silu, method=False, public=False, supports="inexact", name="silu")
 def silu_op(input):
     """Sigmoid linear unit: `input * sigmoid(input)`."""
     return input / (1.0 + s.exp(-input))

@@ -6,6 +6,8 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
+from rushlight.core.front import export
+from rushlight.core.tensor import Tensor
 
 
 @elementwise(numpy=np.logical_and, tensors=("input", "other"), promote="bool")
@@ -91,3 +93,7 @@ def lcm(input, other):
     """Least common multiple of each pair, never negative; 0 if one of them is 0."""
     divisor = s.gcd(input, other)
     return s.abs(input // s.select(divisor == 0, s.constant(1, input), divisor) * other)
+
+
+export("gcd_", Tensor.gcd_)
+export("lcm_", Tensor.lcm_)

@@ -8,7 +8,7 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise, structured, view
 from rushlight.core.errors import shape_text
-from rushlight.core.front import check_tensors, extend_tensor, function
+from rushlight.core.front import check_tensors, export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -93,6 +93,9 @@ def conj(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor) -> Tensor:
     """Complex conjugate of each element; a real tensor itself. Conjugates are always computed at once here."""
     return conj(input)
+
+
+export("conj_physical_", Tensor.conj_physical_)
 
 
 def _itself(name: str, doc: str) -> None:

@@ -50,12 +50,20 @@ def _infer_extreme(name: str) -> Callable:
     return infer
 
 
+def _fold(ufunc: np.ufunc) -> Callable:
+    def fold(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+        return ufunc.reduce(array, axis=dim, keepdims=keepdim)
+
+    fold.whole = lambda array: ufunc.reduce(array, axis=None)  # type: ignore[attr-defined]
+    return fold
+
+
 amax_op = reduction(
     "amax",
     _infer_extreme("amax"),
     reduce=(None, s.maximum, None),
     doc="The largest element over dimensions.",
-    numpy=lambda x, dim, keepdim: np.maximum.reduce(x, axis=dim, keepdims=keepdim),
+    numpy=_fold(np.maximum),
     samples=reduced_samples,
     reference=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim),
 )
@@ -65,7 +73,7 @@ amin_op = reduction(
     _infer_extreme("amin"),
     reduce=(None, s.minimum, None),
     doc="The smallest element over dimensions.",
-    numpy=lambda x, dim, keepdim: np.minimum.reduce(x, axis=dim, keepdims=keepdim),
+    numpy=_fold(np.minimum),
     samples=reduced_samples,
     reference=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim),
 )

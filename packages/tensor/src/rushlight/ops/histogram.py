@@ -17,6 +17,7 @@ from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import tensor
 from rushlight.return_types import named
 
+_range = range  # histogram has an argument of this name
 _VALUES = np.array([0.5, 1.5, 1.0, 3.0], np.float32)
 
 
@@ -176,6 +177,65 @@ def histogram(
             low, high = low - 0.5, high + 0.5
         bins = tensor(np.linspace(low, high, bins + 1), dtype=input.dtype, device=input.device)
     return named("histogram", (histogram_op.apply((input, bins, weight), (bool(density),)), bins))
+
+
+def _edges(column: Tensor, bins: int | Tensor, span: tuple[float, float] | None) -> Tensor:
+    """The edges of bins along one coordinate."""
+    if isinstance(bins, Tensor):
+        return bins
+    if span is None:
+        span = (column.min().item(), column.max().item()) if column.numel() else (0.0, 0.0)
+    low, high = (span[0] - 0.5, span[1] + 0.5) if span[0] == span[1] else span
+    return tensor(np.linspace(low, high, bins + 1), dtype=column.dtype, device=column.device)
+
+
+@function(method=False, out=False)
+def histogramdd(
+    input: Tensor,
+    bins: int | list[int] | tuple[int, ...] | list[Tensor] | tuple[Tensor, ...],
+    range: list[float] | tuple[float, ...] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """Counts of points in the cells of a grid and the edges of the grid: a named tuple (hist, bin_edges).
+
+    Shapes: points `(*, D)`; `bins` is a number per coordinate, one for all, or tensors of edges; `range` holds the
+    lowest and highest edge of each coordinate in turn. Raises RuntimeError for bins or a range that do not fit.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
+    points = input.reshape(-1, input.shape[-1])
+    count = points.shape[1]
+    each = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(each) != count:
+        raise RuntimeError(
+            f"histogramdd: The size of bins must be equal to the innermost dimension of the input, got "
+            f"{len(each)} for {count} coordinates"
+        )
+    if range is not None and len(range) != 2 * count:
+        raise RuntimeError(f"histogramdd: range should have {2 * count} elements, but got {len(range)}")
+    spans = [None] * count if range is None else list(zip(range[::2], range[1::2]))
+    columns = [points.select(1, d) for d in _range(count)]
+    edges = [_edges(column, b, span) for column, b, span in zip(columns, each, spans)]
+    cell, inside = (
+        points.new_zeros(points.shape[0], dtype=dtypes.int64),
+        points.new_ones(points.shape[0], dtype=dtypes.bool),
+    )
+    for column, edge in zip(columns, edges):
+        size = edge.numel() - 1
+        place = searchsorted(edge, column.contiguous(), right=True) - 1
+        place = place - (column == edge[-1]).to(dtypes.int64)  # the last bin holds its upper edge too
+        inside = inside & (place >= 0) & (place < size)
+        cell = cell * size + place
+    shape = [edge.numel() - 1 for edge in edges]
+    values = None if weight is None else weight.reshape(-1)[inside]
+    hist = bincount(cell[inside], values, int(np.prod(shape))).reshape(shape).to(input.dtype)
+    if density:
+        hist = hist / hist.sum()
+        for d, edge in enumerate(edges):
+            widths = edge[1:] - edge[:-1]
+            hist = hist / widths.reshape([-1 if i == d else 1 for i in _range(count)])
+    return named("histogramdd", (hist, tuple(edges)))
 
 
 # Places in a sorted sequence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rushlight.core import scalar as s
@@ -24,7 +26,11 @@ def abs(input):
 extend_tensor("__abs__", abs)
 
 
-@elementwise(supports="real")
+def _sign(x: Any) -> Any:
+    return x if x.dtype.kind == "b" else np.subtract(x > 0, x < 0, dtype=x.dtype)
+
+
+@elementwise(numpy=_sign, supports="real")
 def sign(input):
     """-1, 0 or 1 by the sign of each element; 0 for NaN. Raises RuntimeError for complex tensors: use `sgn`."""
     return input if s.is_bool(input) else s.sign(input)

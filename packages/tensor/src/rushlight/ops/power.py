@@ -178,6 +178,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return input * pow_op(2.0, other)
 
 
+export("ldexp_", Tensor.ldexp_)
+
+
 def _infer_frexp(input: Meta) -> tuple[Meta, Meta]:
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"frexp: only floating-point tensors have a significand, got {input.dtype.name}")

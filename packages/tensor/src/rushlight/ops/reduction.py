@@ -68,6 +68,10 @@ def added(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
     return np.add.reduce(array, axis=dim, dtype=wide, keepdims=keepdim)
 
 
+# The same for all elements of a contiguous array in the dtype of the result, which need no care.
+added.whole = lambda array: np.add.reduce(array, axis=None)  # type: ignore[attr-defined]
+
+
 sum_op = reduction(
     "sum",
     infer_typed,
@@ -125,6 +129,9 @@ def count_along(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
 
 def _mean(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) -> np.ndarray:
     return np.true_divide(added(array, dim, keepdim, dtype), count_along(array.shape, dim))
+
+
+_mean.whole = lambda array: np.add.reduce(array, axis=None) / array.size  # type: ignore[attr-defined]
 
 
 def _divided(total: Any, count: Any) -> Any:

@@ -82,5 +82,7 @@ _SAME = {
     "logit": logit,
     "xlogy": xlogy,
 }
+export("logit_", Tensor.logit_)
+export("xlogy_", Tensor.xlogy_)
 for _name, _function in _SAME.items():
     export(_name, _function, "special")
