@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from rushlight.nn import functional, init, modules, parameter, utils
+from rushlight.nn import attention, functional, init, modules, parameter, utils
+from rushlight.nn.composites import LinearCrossEntropyOptions
 from rushlight.nn.modules import *  # noqa: F403
 from rushlight.nn.modules import LAYERS
-from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils", *LAYERS]
+__all__ = [
+    "Buffer",
+    "LinearCrossEntropyOptions",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "attention",
+    "functional",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+    *LAYERS,
+]

@@ -1,6 +1,6 @@
 """Functions that layers are made of: `rushlight.nn.functional`.
 
-The functions are declared beside their ops in rushlight-tensor; this module gathers them, together with those that torch users find
+Most are declared beside their ops in rushlight-tensor; this module gathers them, together with those that torch users find
 both here and at the root (relu, softmax, conv2d, ...).
 """
 
@@ -29,6 +29,25 @@ def __dir__() -> list[str]:
     return sorted(name.removeprefix(_PREFIX) for name in EXPORTS if name.startswith(_PREFIX))
 
 
-from rushlight.nn.multihead import multi_head_attention_forward  # noqa: E402  written with the functions gathered above
+# Functions of this package, which are written with those gathered above.
+from rushlight.nn.composites import (  # noqa: E402
+    conv_tbc,
+    grouped_mm,
+    gumbel_softmax,
+    linear_cross_entropy,
+    rrelu,
+    rrelu_,
+)
+from rushlight.nn.multihead import multi_head_attention_forward  # noqa: E402
 
-__all__ = ["Tensor", "multi_head_attention_forward", "rushlight"]
+__all__ = [
+    "Tensor",
+    "conv_tbc",
+    "grouped_mm",
+    "gumbel_softmax",
+    "linear_cross_entropy",
+    "multi_head_attention_forward",
+    "rrelu",
+    "rrelu_",
+    "rushlight",
+]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import rushlight
@@ -193,3 +195,30 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
             t[rushlight.randperm(rows, generator=generator)[:zeros], column] = 0
 
     return _fill(tensor, fill)
+
+
+def _deprecated(name: str, fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function by the name it had before the underscore; it warns and fills in place all the same."""
+
+    @functools.wraps(fill)
+    def renamed(*args: Any, **kwargs: Any) -> Tensor:
+        message = f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return fill(*args, **kwargs)
+
+    renamed.__name__ = renamed.__qualname__ = name
+    renamed.__doc__ = f"Deprecated: `{name}_` by its old name."
+    return renamed
+
+
+uniform = _deprecated("uniform", uniform_)
+normal = _deprecated("normal", normal_)
+constant = _deprecated("constant", constant_)
+eye = _deprecated("eye", eye_)
+dirac = _deprecated("dirac", dirac_)
+xavier_uniform = _deprecated("xavier_uniform", xavier_uniform_)
+xavier_normal = _deprecated("xavier_normal", xavier_normal_)
+kaiming_uniform = _deprecated("kaiming_uniform", kaiming_uniform_)
+kaiming_normal = _deprecated("kaiming_normal", kaiming_normal_)
+orthogonal = _deprecated("orthogonal", orthogonal_)
+sparse = _deprecated("sparse", sparse_)

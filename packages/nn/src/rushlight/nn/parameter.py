@@ -60,6 +60,55 @@ class Buffer(Tensor):
         return made
 
 
+class _Uninitialized:
+    """A tensor whose shape is not known yet; `materialize` gives it one, and makes it an ordinary parameter or buffer."""
+
+    _becomes: type[Tensor]
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Take memory for the given shape; the values are left for an initialisation to set."""
+        empty = rushlight.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.data = empty
+        self.__class__ = self._becomes
+
+    @property
+    def shape(self) -> Any:
+        """Raises RuntimeError: there is none yet."""
+        raise RuntimeError(
+            "an uninitialized parameter or buffer has no shape yet; call the lazy module once with an input of the right size"
+        )
+
+    def __repr__(self, **options: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A Parameter that lazy modules hold until their first input tells its shape."""
+
+    _becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return _instance(cls, rushlight.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(_Uninitialized, Buffer):
+    """A Buffer that lazy modules hold until their first input tells its shape."""
+
+    _becomes = Buffer
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        made = _instance(cls, rushlight.empty(0, device=device, dtype=dtype), requires_grad)
+        made.persistent = persistent
+        return made
+
+
+def is_lazy(value: Any) -> bool:
+    """Is this a parameter or buffer without a shape?"""
+    return isinstance(value, _Uninitialized)
+
+
 def _restore(cls: type, data: Tensor, requires_grad: bool, attributes: dict) -> Any:
     made = _instance(cls, data, requires_grad)
     made.__dict__.update(attributes)

@@ -149,9 +149,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if training:
         if input.ndim < 2:
             raise RuntimeError(f"batch_norm: expected input with batch and channel dimensions, got shape {shape_text(input.shape)}")
+        if eps <= 0:
+            raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
         _need_more_than_one("batch_norm", input)
         result, mean, variance = batch_norm_op.apply((input, weight, bias, eps))
-        if running_mean is not None or running_var is not None:
+        if (running_mean is not None or running_var is not None) and input.numel():
             count = input.numel() // max(input.shape[1], 1)
             _blend(running_mean, mean.detach(), momentum)
             _blend(running_var, variance.detach() * (count / (count - 1)), momentum)

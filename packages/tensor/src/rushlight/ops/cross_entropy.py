@@ -119,7 +119,10 @@ def _spread(grad: np.ndarray, factors: np.ndarray | None, index: np.ndarray, red
     if reduction == "mean":
         grad = grad / grad.dtype.type(index.size if factors is None else factors.sum())
     grad = np.broadcast_to(grad, index.shape)
-    return grad if factors is None else grad * factors
+    if factors is None:
+        return grad
+    # With every target ignored the mean divides by zero, and still no target has a gradient.
+    return np.where(factors == 0, grad.dtype.type(0), grad * factors)
 
 
 # nll_loss: linear in its input, so its backward is its transpose and each is the other's gradient
@@ -277,6 +280,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if target.shape == input.shape:
+        if ignore_index >= 0:
+            raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target; leave it at -100")
         return _probabilities(input, target, weight, reduction, label_smoothing)
     return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
 

@@ -90,6 +90,12 @@ def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[in
     if targets.ndim == 1 and lengths.sum() > most:
         raise RuntimeError(f"ctc_loss: targets has {most} elements, fewer than target_lengths add up to ({lengths.sum()})")
     loss = -_likelihoods(x, _labels(targets, lengths, blank, classes), inputs, lengths, blank)
+    if x.requires_grad:
+        # Every step counts as a distribution that sums to 1. That changes no value, but gives the gradient that PyTorch defines for
+        # log_probs; through log_softmax both gradients are the same.
+        used = from_numpy(np.arange(steps)[:, None, None] < inputs[:, None]).to(x.device)
+        total = (x.exp() * used).sum((0, 2))
+        loss = loss + (total - total.detach())
     impossible = loss.detach() > _IMPOSSIBLE
     loss = loss.masked_fill(impossible, 0.0 if zero_infinity else float("inf"))
     if reduction == "mean":

@@ -73,6 +73,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 @function(namespace="nn.functional", method=False, out=False)
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """`error ** 2 / 2` where `|error| <= delta`, else `delta * (|error| - delta / 2)`, averaged. Raises ValueError unless delta > 0."""
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"huber_loss: delta must be a float or int, got {type(delta).__name__}")
     if delta <= 0:
         raise RuntimeError(f"huber_loss: does not support non-positive values for delta, got {delta}")
     _check_sizes("huber_loss", input, target)

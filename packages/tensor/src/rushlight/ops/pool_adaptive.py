@@ -214,15 +214,18 @@ def _fractional(count: int, input: Tensor, kernel_size: Any, output_size: Any, o
     n, channels = x.shape[:2]
     if samples is None:
         samples = rushlight.rand((n, channels, count), dtype=x.dtype)
-    elif tuple(samples.shape) != (n, channels, count):
+    elif single and samples.ndim == 3 and len(samples) > 1:
+        samples = samples[:1]
+    if tuple(samples.shape) != (n, channels, count):
         raise RuntimeError(f"{name}: expected _random_samples of shape {[n, channels, count]}, got {shape_text(samples.shape)}")
     if not n:
         return tuple([r.squeeze(0) if single else r for r in window_max_op.apply((x,), (tuple([((0, k),) * o for k, o in zip(kernel_size, out)]),))])
     values, indices = [], []
     for i, rows in enumerate(samples.tolist()):
         for c, row in enumerate(rows):
-            windows = tuple([_fractional_bounds(u, size, o, k)  # samples name dimensions from the last one on
-                             for u, size, o, k in zip(reversed(row), x.shape[2:], out, kernel_size)])
+            ordered = reversed(row) if count == 2 else row  # in 2-D the first sample places the columns
+            windows = tuple([_fractional_bounds(u, size, o, k)
+                             for u, size, o, k in zip(ordered, x.shape[2:], out, kernel_size)])
             v, at = window_max_op.apply((x[i:i + 1, c:c + 1],), (windows,))
             values.append(v)
             indices.append(at)

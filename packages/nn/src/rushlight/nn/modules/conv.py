@@ -18,7 +18,7 @@ def spread(value: Any, n: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
 
 
-class _Convolution(Module):
+class _ConvNd(Module):
     """What convolutions share: parameters, their starting values, and the text."""
 
     _dims: int
@@ -58,13 +58,17 @@ class _Convolution(Module):
             if padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         self.output_padding, self.groups, self.padding_mode = spread(output_padding, n), groups, padding_mode
-        channels = (in_channels, out_channels // groups) if self._transposed else (out_channels, in_channels // groups)
-        self.weight = Parameter(rushlight.empty((*channels, *self.kernel_size), device=device, dtype=dtype))
+        shape = (*self._channels(in_channels, out_channels), *self.kernel_size)
+        self.weight = Parameter(rushlight.empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(rushlight.empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
+
+    def _channels(self, inward: int, outward: int) -> tuple[int, int]:
+        """The first two sizes of the weight."""
+        return (inward, outward // self.groups) if self._transposed else (outward, inward // self.groups)
 
     def reset_parameters(self) -> None:
         """Draw new starting values: uniform in `[-k, k]`, `k = 1 / sqrt(fan_in)`."""
@@ -89,7 +93,7 @@ class _Convolution(Module):
         return text if self.padding_mode == "zeros" else text + f", padding_mode={self.padding_mode}"
 
 
-class _Conv(_Convolution):
+class _Conv(_ConvNd):
     def __init__(
         self,
         in_channels: int,
@@ -154,7 +158,7 @@ class Conv3d(_Conv):
     _dims = 3
 
 
-class _ConvTranspose(_Convolution):
+class _ConvTranspose(_ConvNd):
     _transposed = True
 
     def __init__(

@@ -82,6 +82,31 @@ _STEPS = {
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
+def _check_options(
+    input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any, proj_size: int
+) -> None:
+    wanted = {"input_size": (input_size, int), "hidden_size": (hidden_size, int)}
+    wanted |= {"bias": (bias, bool), "batch_first": (batch_first, bool)}
+    for name, (value, kind) in wanted.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero, got {size}")
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
+        raise ValueError(
+            f"dropout should be a number in range [0, 1], the probability of zeroing an element, got {dropout}"
+        )
+    if proj_size < 0:
+        raise ValueError(f"proj_size should be a positive integer or zero to disable projections, got {proj_size}")
+    if proj_size >= hidden_size:
+        raise ValueError(f"proj_size has to be smaller than hidden_size ({hidden_size}), got {proj_size}")
+    if dropout > 0 and num_layers == 1:
+        warnings.warn(
+            f"dropout acts between recurrent layers, so dropout={dropout} does nothing with num_layers=1", stacklevel=4
+        )
+
+
 class RNNBase(Module):
     """What recurrent layers share: parameters per layer and direction, and the walk over layers, directions and time."""
 
@@ -100,40 +125,16 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
-            raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
-            )
-        if dropout > 0 and num_layers == 1:
-            warnings.warn(
-                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
-                f"than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
-            )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-        if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
-        if num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
-        if proj_size < 0:
-            raise ValueError("proj_size should be a positive integer or zero to disable projections")
-        if proj_size >= hidden_size:
-            raise ValueError("proj_size has to be smaller than hidden_size")
+        _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
-            bias,
-            batch_first,
-            float(dropout),
-            bidirectional,
-            proj_size,
-        )
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
         out, rows = proj_size or hidden_size, _GATES[mode] * hidden_size
         self._names: list[list[str]] = []
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
                 width = input_size if layer == 0 else out * (1 + bidirectional)
-                shapes = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
                 if bias:
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
                 if proj_size:
@@ -169,6 +170,12 @@ class RNNBase(Module):
         return scan(step, list(projected.split(sizes)), start, reverse)
 
     def _check(self, input: Tensor, states: State, packed: bool, batch: int, batched: bool) -> None:
+        weight = self.weight_ih_l0
+        if input.dtype is not weight.dtype:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
+                f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+            )
         if not packed and input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:

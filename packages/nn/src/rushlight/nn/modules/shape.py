@@ -116,6 +116,16 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
+class _CircularPad(_Pad):
+    _mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        n = self._dims
+        if input.ndim not in (n + 1, n + 2):
+            raise ValueError(f"{type(self).__name__}: expected {n + 1}D or {n + 2}D input (got {input.ndim}D input)")
+        return super().forward(input)
+
+
 def _pad(name: str, base: type, dims: int, mode: str | None, doc: str) -> type:
     """A padding layer; the families differ in mode and number of dimensions only."""
     return type(
@@ -132,9 +142,9 @@ ReflectionPad3d = _pad("ReflectionPad3d", _Pad, 3, "reflect", "Pads the last thr
 ReplicationPad1d = _pad("ReplicationPad1d", _Pad, 1, "replicate", "Pads the last dimension with its border.")
 ReplicationPad2d = _pad("ReplicationPad2d", _Pad, 2, "replicate", "Pads the last two dimensions with their border.")
 ReplicationPad3d = _pad("ReplicationPad3d", _Pad, 3, "replicate", "Pads the last three dimensions with their border.")
-CircularPad1d = _pad("CircularPad1d", _Pad, 1, "circular", "Pads the last dimension with its other end.")
-CircularPad2d = _pad("CircularPad2d", _Pad, 2, "circular", "Pads the last two dimensions with their other end.")
-CircularPad3d = _pad("CircularPad3d", _Pad, 3, "circular", "Pads the last three dimensions with their other end.")
+CircularPad1d = _pad("CircularPad1d", _CircularPad, 1, None, "Pads the last dimension with its other end.")
+CircularPad2d = _pad("CircularPad2d", _CircularPad, 2, None, "Pads the last two dimensions with their other end.")
+CircularPad3d = _pad("CircularPad3d", _CircularPad, 3, None, "Pads the last three dimensions with their other end.")
 
 
 class _ZeroPad(_ConstantPad):
