@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
 
@@ -553,3 +557,60 @@ def test_many_variants_end_in_eager(check):
     for k in range(20):
         assert c(ones(), k).tolist() == [k] * 3
     assert len(check.states[0].entries) == 8
+
+
+def test_nothing_of_the_first_call_is_kept_alive(check):
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.w = ones()
+    holder.items = [Holder()]
+    c = check.compile(lambda x, h: x * h.w + len(h.items))
+    x = ones()
+    c(x, holder)
+    gone = [weakref.ref(x), weakref.ref(holder), weakref.ref(holder.w), weakref.ref(holder.items[0])]
+    del x, holder
+    gc.collect()
+    assert [r() for r in gone] == [None] * 4
+    assert check.states[0].entries[0].why((ones(4), None), {}).text.startswith("args[0]")
+
+
+def test_threads(check):
+    def f(x, k):
+        with torch.no_grad() if k % 2 else torch.enable_grad():
+            return x * k + 1
+
+    c = check.compile(f)
+    wrong = []
+
+    def work(k):
+        for n in (2, 3, 4):
+            for _ in range(20):
+                x = torch.ones(n, requires_grad=True)
+                y = c(x, k)
+                if y.tolist() != [k + 1.0] * n or y.requires_grad is not (k % 2 == 0):
+                    wrong.append((k, n))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_random_draws_on_another_thread_during_a_capture(check):
+    drawn = []
+
+    def other():
+        for _ in range(50):
+            drawn.append(tuple(torch.rand(4).tolist()))
+
+    thread = threading.Thread(target=other)
+    c = check.compile(lambda x: x + torch.rand(3))
+    thread.start()
+    for n in range(1, 6):
+        c(torch.ones(n, 3))
+    thread.join()
+    assert len(set(drawn)) == 50

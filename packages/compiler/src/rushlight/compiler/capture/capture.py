@@ -13,6 +13,7 @@ from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer
 from rushlight.compiler.capture.randomness import Draws, draw, give_back
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.source import SourceTree, forget_examples
 from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core import dispatch
@@ -107,8 +108,9 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     source = "\n".join(writer.lines)
     namespace = dict(writer.held)
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
+    forget_examples(session.tree)
     return Entry(namespace["entry"], session.recorder.graph, source,
-                 _explainer(session, len(plan.args), tuple(plan.kwargs)))
+                 _explainer(session.tree, len(plan.args), tuple(plan.kwargs)))
 
 
 def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue) -> list[str]:
@@ -153,7 +155,7 @@ class Reason(NamedTuple):
     changed: str | None = None
 
 
-def _explainer(session: Session, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], Reason]:
+def _explainer(tree: SourceTree, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], Reason]:
     """A slow twin of the guard that says which check fails; written only when somebody asks."""
     made: list[Callable] = []
 
@@ -163,7 +165,7 @@ def _explainer(session: Session, count: int, names: tuple[str, ...]) -> Callable
             writer.line("def check(args, kwargs):", 0)
             writer.line("if True:")
             guards = GuardWriter(writer, lambda reason: f"return {writer.hold(reason)}", Reason)
-            guards.write(session.tree, count, names)
+            guards.write(tree, count, names)
             writer.line("return None")
             exec(compile("\n".join(writer.lines), "<guard>", "exec"), writer.held)
             made.append(writer.held["check"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import CellType, ModuleType
+from types import CellType
 from typing import Any
 
 from rushlight.compiler.capture.memory import meet
@@ -118,7 +118,7 @@ class GuardWriter:
 
     def _load(self, node: Source) -> None:
         base, w = self.name_of.get(node.parent), self.writer
-        if node.step == "class_vars" or node.step == "vars" and isinstance(node.parent.example, ModuleType):
+        if node.step == "class_vars":
             self.name_of[node] = w.hold(node.example)
             return
         key = w.literal(node.key)

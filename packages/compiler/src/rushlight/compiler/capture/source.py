@@ -112,6 +112,18 @@ class SourceTree:
             pending.extend(reversed(node.children.values()))
 
 
+def _finished(obj: Any, node: Source) -> Any:
+    raise AssertionError("a source tree is read after its capture")
+
+
+def forget_examples(tree: SourceTree) -> None:
+    """Drop what the capture found at each node, so that an entry keeps no argument or parameter alive."""
+    tree.lift = _finished
+    for node in tree.nodes():
+        if node.step not in ("const", "class_vars"):
+            node.example = {} if isinstance(node.example, dict) else None
+
+
 def path(node: Source) -> str:
     """The access path as a reader would write it."""
     key = node.key
