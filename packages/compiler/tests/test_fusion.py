@@ -101,3 +101,14 @@ def test_outputs_that_are_equal_stay_distinct_tensors():
     first, second = compile_program(graph)([rushlight.zeros(3)])
     first.add_(1)
     assert second.tolist() == [1, 1, 1]
+
+
+def test_a_sum_of_many_large_tensors_is_split_into_loops():
+    graph, count = Graph(), 40
+    tensors = [rushlight.from_numpy(np.full((512, 128), i, np.float32)) for i in range(count)]
+    values = [graph.input(t._meta) for t in tensors]
+    total = values[0]
+    for value in values[1:]:
+        total = graph.call(prims.add, (total, value))
+    graph.output([total])
+    assert set(compile_program(graph)(tensors)[0].numpy().ravel().tolist()) == {sum(range(count))}

@@ -67,6 +67,9 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
     if n < 2 * grain or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
         kernel(0, n, *arrays)
         return
+    if len(arrays) > _WIDTHS[-1]:  # more than the shared words hold
+        pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
+        return
     shares = min(n // grain, threads, MOST_THREADS)
     pieces = min(2 * n // grain, shares * PIECES_PER_THREAD, n)
     size = -(-n // pieces)
