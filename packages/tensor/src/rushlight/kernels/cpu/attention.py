@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu import allocator, native
 from rushlight.kernels.cpu.pool import get_num_threads, parallel_for
 
 BLOCK_BYTES = 1 << 19  # scores of a block
@@ -40,18 +40,102 @@ def _run(body, samples: int, step: int, score_bytes: int) -> None:
         several(0, blocks)
 
 
-def _scores(q: np.ndarray, k: np.ndarray, mask: np.ndarray | None, scale: float, first: int, causal: bool) -> np.ndarray:
-    """Scores of query rows from `first` on with the given keys; what is masked is -inf."""
+# Row r of a block is query `first + r % rows`; when causal it sees the keys up to its own number, and the others get
+# probability 0.
+_HEAD = """    wide_vectors()
+    n = u64(load(layout, u64(0)))
+    rows = u64(load(layout, u64(1)))
+    first = u64(load(layout, u64(2)))
+    causal = load(layout, u64(3))
+    for row in range(lo, hi):
+        at = row * n
+        seen = n
+        if causal != i64(0):
+            seen = min(n, first + row % rows + u64(1))
+"""
+
+_SOFTMAX = f"""def kernel(lo, hi, layout, x, log_sum):
+{_HEAD}
+        top = T(-inf)
+        for j in range(seen):
+            top = fmax(top, scratch_load(x, at + j))
+        base = select(top == T(-inf), T(0.0), top)
+        total = T(0.0)
+        for j in range(seen):
+            y = exp(scratch_load(x, at + j) - base)
+            scratch_store(x, at + j, y)
+            total = reassociable_add(total, y)
+        scale = T(1.0) / select(total == T(0.0), T(1.0), total)
+        for j in range(seen):
+            scratch_store(x, at + j, scratch_load(x, at + j) * scale)
+        for j in range(seen, n):
+            scratch_store(x, at + j, T(0.0))
+        store(log_sum, row, select(total == T(0.0), T(inf), base + T(log(total))))
+"""
+
+_PROBABILITIES = f"""def kernel(lo, hi, layout, x, log_sum):
+{_HEAD}
+        base = load(log_sum, row)
+        for j in range(seen):
+            y = exp(scratch_load(x, at + j) - base)
+            scratch_store(x, at + j, y)
+        for j in range(seen, n):
+            scratch_store(x, at + j, T(0.0))
+"""
+
+
+def _scores(q: np.ndarray, k: np.ndarray, mask: np.ndarray | None, scale: float) -> np.ndarray:
+    """Scores of a block; what the mask hides is -inf."""
     scores = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
-    if causal:
-        hidden = np.arange(k.shape[-2]) > np.arange(first, first + q.shape[-2])[:, None]
-        scores += np.where(hidden, scores.dtype.type(-np.inf), scores.dtype.type(0))
     if mask is not None:
         if mask.dtype == bool:
             np.copyto(scores, scores.dtype.type(-np.inf), where=~mask)
         else:
             scores += mask
     return scores
+
+
+def _hide_later(scores: np.ndarray, first: int) -> None:
+    """-inf for the keys after each query."""
+    hidden = np.arange(scores.shape[-1]) > np.arange(first, first + scores.shape[-2])[:, None]
+    scores += np.where(hidden, scores.dtype.type(-np.inf), scores.dtype.type(0))
+
+
+def _native(source: str, scores: np.ndarray, log_sum: np.ndarray, first: int, causal: bool) -> None:
+    layout = (scores.shape[-1], scores.shape[-2], first, int(causal))
+    native.over(native.compiled(source, "TT"), log_sum.size, scores.shape[-1], layout, scores, log_sum)
+
+
+def _softmax(scores: np.ndarray, first: int, causal: bool) -> np.ndarray:
+    """Turn scores into probabilities, in place; returns the log-sum of each row, inf where nothing is seen."""
+    if native.worthwhile(scores):
+        log_sum = np.empty((*scores.shape[:-1], 1), scores.dtype)
+        _native(_SOFTMAX, scores, log_sum, first, causal)
+        return log_sum
+    if causal:
+        _hide_later(scores, first)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    top[np.isneginf(top)] = 0
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    empty = total == 0
+    total[empty] = 1
+    scores /= total
+    top += np.log(total)
+    top[empty] = np.inf
+    return top
+
+
+def _probabilities(scores: np.ndarray, log_sum: np.ndarray, first: int, causal: bool) -> None:
+    """Turn scores into the probabilities that belong to their log-sums, in place."""
+    if native.worthwhile(scores):
+        _native(_PROBABILITIES, scores, np.ascontiguousarray(log_sum), first, causal)
+        return
+    if causal:
+        _hide_later(scores, first)
+    scores -= log_sum
+    np.exp(scores, out=scores)
 
 
 def _rows(mask: np.ndarray | None, lo: int, hi: int, first: int, last: int, keys: int) -> np.ndarray | None:
@@ -70,19 +154,10 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
         for first in range(0, q.shape[-2], rows):
             last = min(q.shape[-2], first + rows)
             keys = min(last, k.shape[-2]) if causal else k.shape[-2]
-            p = _scores(q[lo:hi, ..., first:last, :], k[lo:hi, ..., :keys, :], _rows(mask, lo, hi, first, last, keys), scale, first, causal)
-            top = p.max(axis=-1, keepdims=True, initial=-np.inf)
-            top[np.isneginf(top)] = 0
-            p -= top
-            np.exp(p, out=p)
-            total = p.sum(axis=-1, keepdims=True)
-            empty = total == 0
-            total[empty] = 1
-            p /= total
+            seen = _rows(mask, lo, hi, first, last, keys)
+            p = _scores(q[lo:hi, ..., first:last, :], k[lo:hi, ..., :keys, :], seen, scale)
+            log_sum[lo:hi, ..., first:last, :] = _softmax(p, first, causal)
             np.matmul(p, v[lo:hi, ..., :keys, :], out=out[lo:hi, ..., first:last, :])
-            top += np.log(total)
-            top[empty] = np.inf
-            log_sum[lo:hi, ..., first:last, :] = top
 
     _run(body, q.shape[0], step, prod(q.shape[:-1]) * k.shape[-2] * q.itemsize)
     return out, log_sum
@@ -101,9 +176,8 @@ def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.nda
             keys = min(last, k.shape[-2]) if causal else k.shape[-2]
             part = (slice(lo, hi), ..., slice(first, last), slice(None))
             seen = (slice(lo, hi), ..., slice(0, keys), slice(None))
-            p = _scores(q[part], k[seen], _rows(mask, lo, hi, first, last, keys), scale, first, causal)
-            p -= log_sum[part]
-            np.exp(p, out=p)
+            p = _scores(q[part], k[seen], _rows(mask, lo, hi, first, last, keys), scale)
+            _probabilities(p, log_sum[part], first, causal)
             grad_v[seen] += np.matmul(p.swapaxes(-1, -2), grad[part])
             along = np.einsum("...re,...re->...r", grad[part], out[part])[..., None]
             by_score = np.matmul(grad[part], v[seen].swapaxes(-1, -2))

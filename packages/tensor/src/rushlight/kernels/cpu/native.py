@@ -32,6 +32,11 @@ def worthwhile(*arrays: np.ndarray) -> bool:
     return arrays[0].size >= WORTH and all(x.dtype == np.float32 and x.flags.c_contiguous for x in arrays)
 
 
+def dense(grad: np.ndarray) -> np.ndarray:
+    """A gradient as native code takes it: that of a sum comes as one number with strides of 0."""
+    return np.ascontiguousarray(grad) if grad.size >= WORTH else grad
+
+
 @cache
 def compiled(source: str, arrays: str, dtype: np.dtype = np.dtype(np.float32)) -> Callable[..., None]:
     """The native kernel of a source. `arrays` has a letter per array: T (elements), i (int64)."""

@@ -161,6 +161,7 @@ def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
 
 def layer_norm_backward(grad: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> Pair:
     """Gradients of `layer_norm` by rows, weight and bias."""
+    grad = native.dense(grad)
     count, size = rows.shape
     if native.worthwhile(rows, grad):
         blocks = -(-count // ROWS)
@@ -204,6 +205,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None
 def batch_norm_backward(grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, variance: np.ndarray,
                         eps: float) -> Pair:
     """Gradients of `batch_norm` by input, weight and bias."""
+    grad = native.dense(grad)
     samples, channels, size = x.shape
     if native.worthwhile(x, grad):
         out, by_weight, by_bias = allocator.empty(x.shape, x.dtype), np.empty(channels, x.dtype), np.empty(channels, x.dtype)

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import windows
+from rushlight.kernels.cpu import native, windows
 
 
 def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
@@ -53,6 +53,7 @@ def max_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], strid
 def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray | None:
     """Planes of `size` in which values are added at flat positions; None when one is out of range."""
     planes, area = values.shape[0] * values.shape[1], prod(size)
+    values = native.dense(values)
     if windows.usable(values, planes * area) and indices.flags.c_contiguous:
         return windows.scatter(values, indices, size)
     if indices.size and (indices.min() < 0 or indices.max() >= area):

@@ -125,6 +125,7 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`output * (grad - sum(grad * output))`."""
+    grad = native.dense(grad)
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
         return _rows(_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
     result = grad * output
@@ -135,6 +136,7 @@ def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndar
 
 def log_softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`grad - exp(output) * sum(grad)`."""
+    grad = native.dense(grad)
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
         return _rows(_LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
     result = np.exp(output)
