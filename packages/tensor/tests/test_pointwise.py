@@ -1,0 +1,132 @@
+"""Laws and edges of the pointwise functions that samples do not reach."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rushlight
+from rushlight.core import scalar_bessel, scalar_gamma
+
+NAN, INF = math.nan, math.inf
+LONG = 40_000  # from here on compiled loops take over from numpy
+
+integers = st.integers(-1000, 1000)
+nonzero = integers.filter(bool)
+
+
+@given(st.lists(st.tuples(integers, nonzero), min_size=1, max_size=8))
+def test_quotient_and_remainder_make_the_dividend(pairs):
+    a, b = (rushlight.tensor(list(x)) for x in zip(*pairs))
+    assert rushlight.equal(a // b * b + a % b, a)
+    assert rushlight.equal(rushlight.div(a, b, rounding_mode="trunc") * b + rushlight.fmod(a, b), a)
+    assert (a // b).tolist() == [x // y for x, y in pairs]
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 6)), min_size=1, max_size=8))
+def test_integer_powers_round_towards_zero(pairs):
+    exact = [x**y if y >= 0 or x == 0 else math.trunc(float(x) ** y) for x, y in pairs if x or y >= 0]
+    kept = [p for p in pairs if p[0] or p[1] >= 0]
+    if kept:
+        a, b = (rushlight.tensor(list(x)) for x in zip(*kept))
+        assert (a**b).tolist() == exact
+
+
+@pytest.mark.parametrize("size", [3, LONG])
+@pytest.mark.parametrize("divide", [rushlight.floor_divide, rushlight.remainder, rushlight.fmod])
+def test_integer_division_by_zero_raises_for_any_size(divide, size):
+    ones = rushlight.ones(size, dtype=rushlight.int32)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(ones, rushlight.zeros(size, dtype=rushlight.int32))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [rushlight.sigmoid, rushlight.erfinv, rushlight.digamma, rushlight.special.i1e, rushlight.special.bessel_y1,
+     rushlight.sgn, rushlight.sinc, rushlight.special.log_ndtr, rushlight.round, rushlight.signbit],
+)  # fmt: skip
+def test_compiled_loops_agree_with_numpy(function):
+    values = np.linspace(-0.99, 0.99, LONG, dtype=np.float32)
+    long, short = function(rushlight.from_numpy(values)), function(rushlight.from_numpy(values[:500].copy()))
+    np.testing.assert_allclose(long.numpy()[:500], short.numpy(), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "ours, reference, low, high",
+    [(scalar_gamma.digamma, scipy.special.digamma, -9.5, 60), (scalar_gamma.erfcx, scipy.special.erfcx, -5, 40),
+     (scalar_gamma.ndtri, scipy.special.ndtri, 0, 1), (scalar_gamma.erfinv, scipy.special.erfinv, -1, 1),
+     (scalar_bessel.i0e, scipy.special.i0e, -60, 60), (scalar_bessel.i1, scipy.special.i1, -60, 60),
+     (scalar_bessel.k0, scipy.special.k0, 0, 60), (scalar_bessel.k1e, scipy.special.k1e, 0, 60),
+     (scalar_bessel.j0, scipy.special.j0, -60, 60), (scalar_bessel.j1, scipy.special.j1, -60, 60),
+     (scalar_bessel.y0, scipy.special.y0, 0, 60), (scalar_bessel.y1, scipy.special.y1, 0, 60),
+     (scalar_bessel.airy_ai, lambda x: scipy.special.airy(x)[0], -30, 15)],
+)  # fmt: skip
+def test_scalar_definitions_agree_with_scipy(ours, reference, low, high):
+    points = np.random.default_rng(0).uniform(low, high, 60)
+    found = [ours.function(float(x)) for x in points]
+    np.testing.assert_allclose(found, reference(points), rtol=1e-11, atol=1e-13)
+
+
+def test_two_argument_scalar_definitions_agree_with_scipy():
+    a, x = np.random.default_rng(0).uniform(0.05, 30, (2, 60))
+    for ours, reference in (
+        (scalar_gamma.igamma, scipy.special.gammainc),
+        (scalar_gamma.igammac, scipy.special.gammaincc),
+    ):
+        np.testing.assert_allclose([ours.function(*p) for p in zip(a, x)], reference(a, x), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        [scalar_gamma.zeta.function(s + 1, q) for s, q in zip(a, x)], scipy.special.zeta(a + 1, x), rtol=1e-13
+    )
+
+
+def test_nan_and_infinity():
+    x = rushlight.tensor([NAN, INF, -INF, -0.0])
+    assert rushlight.sign(x).tolist() == [0, 1, -1, 0]
+    assert rushlight.signbit(x).tolist() == [False, False, True, True]
+    assert np.isnan(rushlight.relu(x)[0].item()) and np.isnan(x.clamp(-1, 1)[0].item())
+    assert rushlight.fmax(x, rushlight.tensor(2.0)).tolist() == [2, INF, 2, 2]
+    assert rushlight.isclose(x, x).tolist() == [False, True, True, True]
+    assert rushlight.isclose(x, x, equal_nan=True).all()
+    assert rushlight.sigmoid(rushlight.tensor([-INF, INF])).tolist() == [0, 1]
+    assert rushlight.logaddexp(x[1:3], x[1:3]).tolist() == [INF, -INF]
+    assert rushlight.angle(x[3]).item() == 0
+
+
+def test_numbers_stand_where_pytorch_takes_them():
+    x = rushlight.tensor([1.0, 2.0])
+    assert rushlight.sub(3, x).tolist() == [2, 1] and rushlight.pow(2, x).tolist() == [2, 4]
+    assert rushlight.mul(2, 3).item() == 6
+    for call in (lambda: rushlight.maximum(x, 1.0), lambda: rushlight.eq(1.0, x), lambda: rushlight.pow(2, 3)):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_in_place_results_must_fit():
+    whole = rushlight.tensor([1, 2])
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        whole.mul_(0.5)
+    with pytest.raises(RuntimeError, match="does not fit"):
+        rushlight.ones(2).add_(rushlight.ones(3, 2))
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        whole**-1
+
+
+def test_views_of_complex_parts_share_memory():
+    z = rushlight.zeros(2, 3, dtype=rushlight.complex64)
+    z.transpose(0, 1).imag[2, 1] = 5.0
+    rushlight.view_as_real(z)[0, 0, 0] = 3.0
+    assert z[1, 2].item() == 5j and z[0, 0].item() == 3
+    assert rushlight.view_as_complex(rushlight.ones(2, 2)).tolist() == [1 + 1j, 1 + 1j]
+
+
+def test_half_types_round_once():
+    x = rushlight.tensor([1.0], dtype=rushlight.bfloat16)
+    small = rushlight.tensor([2.0**-8], dtype=rushlight.bfloat16)
+    assert (
+        rushlight.addcmul(x, small, x, value=1.5).item() == 1 + 2.0**-7
+    )  # 1 + 1.5 * 2**-8, not 1 + (2**-8 rounded away)
