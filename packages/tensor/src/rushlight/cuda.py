@@ -1,4 +1,7 @@
-"""CUDA devices: `rushlight.cuda`. Without a usable device `is_available()` is False and everything that needs one says why."""
+"""CUDA devices: `rushlight.cuda`.
+
+Without a usable device `is_available()` is False and everything that needs one says why.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,22 @@ from rushlight.core import devices
 from rushlight.core.devices import as_device, current_cuda
 from rushlight.random import default_generator
 
-__all__ = ["current_device", "device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
-           "manual_seed", "manual_seed_all", "memory_allocated", "set_device", "synchronize"]
+__all__ = [
+    "current_device",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "init",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "memory_allocated",
+    "set_device",
+    "synchronize",
+]
+
 
 def is_available() -> bool:
     """Can tensors be put on a CUDA device here?"""

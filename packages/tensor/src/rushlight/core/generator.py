@@ -1,7 +1,7 @@
 """`Generator`: the seed and offset from which random ops draw.
 
-A draw takes the next counters of the Philox generator. It advances `offset` by as many as it needs, and the numbers depend on
-(seed, offset, element) only; see `rushlight.kernels.cpu.philox`.
+A draw takes the next counters of the Philox generator. It advances `offset` by as many as it needs, and the numbers
+depend on (seed, offset, element) only; see `rushlight.kernels.cpu.philox`.
 """
 
 from __future__ import annotations
@@ -94,8 +94,10 @@ class Generator:
             raise TypeError(f"set_state: expected a uint8 tensor from get_state(), got {type(state).__name__}")
         array = np.ascontiguousarray(state.numpy())
         if array.dtype != np.uint8 or array.size != _STATE.itemsize:
-            raise RuntimeError(f"set_state: RNG state must be a uint8 tensor of {_STATE.itemsize} elements, got {array.dtype} of "
-                               f"{array.size}")
+            raise RuntimeError(
+                f"set_state: RNG state must be a uint8 tensor of {_STATE.itemsize} elements, got {array.dtype} of "
+                f"{array.size}"
+            )
         seed, offset = array.view(_STATE)[0].item()
         with self._lock:
             self._seed, self._offset = seed, offset

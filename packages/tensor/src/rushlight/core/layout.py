@@ -75,7 +75,9 @@ def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
     if order is None:
         return contiguous_strides(m.shape)
     if m.ndim != len(order):
-        raise RuntimeError(f"{name}: memory_format {wanted!r} is for tensors with {len(order)} dimensions, got {m.ndim}")
+        raise RuntimeError(
+            f"{name}: memory_format {wanted!r} is for tensors with {len(order)} dimensions, got {m.ndim}"
+        )
     return strides_in_order(m.shape, order)
 
 
@@ -86,4 +88,6 @@ def has_format(m: Meta, wanted: memory_format) -> bool:
         return m.contiguous
     if m.ndim != len(order):
         return False
-    return all(have == want or size == 1 for have, want, size in zip(m.strides, strides_in_order(m.shape, order), m.shape))
+    return all(
+        have == want or size == 1 for have, want, size in zip(m.strides, strides_in_order(m.shape, order), m.shape)
+    )

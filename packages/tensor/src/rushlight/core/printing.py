@@ -26,10 +26,17 @@ _PROFILES = {"default": _Options(), "short": _Options(precision=2, edgeitems=2),
 _options = _PROFILES["default"]
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
-    """Set how tensors are printed: digits after the point, how many elements are shown before a summary takes their place, how many of
-    those at each end, the width of lines, and whether numbers are written with exponents (None: when they need it).
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors are printed: digits after the point, how many elements are shown before a summary takes their
+    place, how many of those at each end, the width of lines, and whether numbers are written with exponents (None: when
+    they need it).
 
     `profile` starts from "default", "short" or "full". Raises ValueError for another profile.
 
@@ -108,7 +115,7 @@ def _lines(array: np.ndarray, indent: int, summary: bool, numbers: Any) -> str:
     if array.ndim == 0:
         return numbers.text(array.item())
     keep, short = _options.edgeitems, summary and len(array) > 2 * _options.edgeitems
-    head, tail = (array[:keep], array[len(array) - keep:]) if short else (array, array[:0])
+    head, tail = (array[:keep], array[len(array) - keep :]) if short else (array, array[:0])
     if array.ndim > 1:
         parts = [_lines(part, indent + 1, summary, numbers) for part in head]
         if short:
@@ -118,7 +125,7 @@ def _lines(array: np.ndarray, indent: int, summary: bool, numbers: Any) -> str:
     if short:
         words += [" ...", *[numbers.text(value) for value in tail.tolist()]]
     per_line = max(1, (_options.linewidth - indent) // (numbers.width + 2))
-    rows = [", ".join(words[i:i + per_line]) for i in range(0, len(words), per_line)]
+    rows = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(rows) + "]"
 
 

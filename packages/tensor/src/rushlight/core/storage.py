@@ -32,7 +32,12 @@ class Storage:
     @property
     def bytes(self) -> np.ndarray:
         """The memory as an array of bytes."""
-        interface = {"data": (self.address, not self.base.flags.writeable), "shape": (self.nbytes,), "typestr": "|u1", "version": 3}
+        interface = {
+            "data": (self.address, not self.base.flags.writeable),
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
         return np.asarray(_Window(self.base, None, interface))
 
     def __len__(self) -> int:
@@ -62,7 +67,10 @@ def address(array: np.ndarray) -> int:
 
 
 class _Window:
-    """An array interface over memory that `owner` keeps alive. `base` is the array that it is part of, None for a beginning of its own."""
+    """An array interface over memory that `owner` keeps alive.
+
+    `base` is the array that it is part of, None for a beginning of its own.
+    """
 
     __slots__ = ("owner", "base", "__array_interface__")
 
@@ -82,11 +90,20 @@ def _memory(array: np.ndarray) -> np.ndarray:
         array = base
 
 
-def window(owner: np.ndarray, place: int, shape: tuple[int, ...], strides: tuple[int, ...], *, part: bool) -> np.ndarray:
-    """An array over the memory of `owner` at an address, with strides in bytes; the caller has made sure that it stays inside.
+def window(
+    owner: np.ndarray, place: int, shape: tuple[int, ...], strides: tuple[int, ...], *, part: bool
+) -> np.ndarray:
+    """An array over the memory of `owner` at an address, with strides in bytes; the caller has made sure that it stays
+    inside.
 
     Is it a `part` of the owner's memory, or does its memory begin with it?
     """
     dtype, readonly = owner.dtype, not owner.flags.writeable
-    interface = {"data": (place, readonly), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}", "version": 3}
+    interface = {
+        "data": (place, readonly),
+        "shape": shape,
+        "strides": strides,
+        "typestr": f"|V{dtype.itemsize}",
+        "version": 3,
+    }
     return np.asarray(_Window(owner, owner if part else None, interface)).view(dtype)

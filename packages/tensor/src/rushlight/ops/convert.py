@@ -13,11 +13,17 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import convert
 
 
-def converted(input: Tensor, dtype: dtype, where: device, copy: bool = False,
-              memory_format: memory_format = preserve_format) -> Tensor:
+def converted(
+    input: Tensor, dtype: dtype, where: device, copy: bool = False, memory_format: memory_format = preserve_format
+) -> Tensor:
     """The tensor itself when it already is what is asked for, else a converted copy."""
     m = input._meta
-    if not copy and m.dtype is dtype and m.device is where and (memory_format is preserve_format or has_format(m, memory_format)):
+    if (
+        not copy
+        and m.dtype is dtype
+        and m.device is where
+        and (memory_format is preserve_format or has_format(m, memory_format))
+    ):
         return input
     return convert.apply((input,), (dtype, where, memory_format))
 
@@ -26,8 +32,8 @@ def converted(input: Tensor, dtype: dtype, where: device, copy: bool = False,
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`.
 
-    Returns the tensor itself when nothing changes, unless `copy=True`. `memory_format` asks for an order of dimensions in memory,
-    `non_blocking` lets copies to and from other devices run on. Raises TypeError for other arguments.
+    Returns the tensor itself when nothing changes, unless `copy=True`. `memory_format` asks for an order of dimensions
+    in memory, `non_blocking` lets copies to and from other devices run on. Raises TypeError for other arguments.
 
     Example:
         >>> import rushlight
@@ -53,16 +59,34 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     options.pop("non_blocking", None)
     copy, order = options.pop("copy", False), options.pop("memory_format", None)
     if options or len(rest) > 2 or any(not isinstance(x, bool) for x in rest):
-        raise TypeError(f"to: takes (dtype), (device, dtype) or (other), then non_blocking and copy; got {args} {kwargs or ''}")
+        raise TypeError(
+            f"to: takes (dtype), (device, dtype) or (other), then non_blocking and copy; got {args} {kwargs or ''}"
+        )
     if wanted is not None and not isinstance(wanted, dtypes.dtype):
         raise TypeError(f"to: dtype must be a rushlight dtype such as rushlight.float32, got {wanted!r}")
-    return converted(input, wanted or input.dtype, input.device if where is None else as_device(where), bool(copy),
-                     order or preserve_format)
+    return converted(
+        input,
+        wanted or input.dtype,
+        input.device if where is None else as_device(where),
+        bool(copy),
+        order or preserve_format,
+    )
 
 
-_METHODS = {"float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
-            "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
-            "bool": dtypes.bool, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128}
+_METHODS = {
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+}
 
 
 def _conversion(name: str, wanted: dtype) -> None:
@@ -85,7 +109,9 @@ def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor
 
 
 @function(out=False, public=False)
-def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+def cuda(
+    input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+) -> Tensor:
     """The tensor on a CUDA device. Raises RuntimeError when there is none."""
     return converted(input, input.dtype, as_device("cuda" if device is None else device), memory_format=memory_format)
 
@@ -96,12 +122,28 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return converted(input, other.dtype, other.device)
 
 
-_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
-               "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool",
-               "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-               "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
-_TYPES = {f"{prefix}{text}Tensor": dtypes.named(name) for name, text in _TYPE_NAMES.items()
-          for prefix in ("rushlight.", "torch.", "rushlight.cuda.", "torch.cuda.")}
+_TYPE_NAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+_TYPES = {
+    f"{prefix}{text}Tensor": dtypes.named(name)
+    for name, text in _TYPE_NAMES.items()
+    for prefix in ("rushlight.", "torch.", "rushlight.cuda.", "torch.cuda.")
+}
 
 
 @function(out=False, public=False)
@@ -124,7 +166,10 @@ def type(input: Tensor, dtype: dtype | str | None = None, non_blocking: bool = F
 
 
 def _data(self: Tensor) -> Tensor:
-    """The same memory without gradient history; changes made through it are not seen by autograd. Assigning replaces the memory."""
+    """The same memory without gradient history; changes made through it are not seen by autograd.
+
+    Assigning replaces the memory.
+    """
     changed = self.detach()
     changed._storage = None
     return changed
@@ -134,7 +179,9 @@ def _set_data(self: Tensor, new: Tensor) -> None:
     if not isinstance(new, Tensor):
         raise TypeError(f"data: must be a Tensor, got {new.__class__.__name__}")
     if self.requires_grad and not new.dtype.is_inexact:
-        raise RuntimeError(f"data: a tensor that requires grad needs a floating point or complex dtype, got {new.dtype.name}")
+        raise RuntimeError(
+            f"data: a tensor that requires grad needs a floating point or complex dtype, got {new.dtype.name}"
+        )
     self._array, self._storage = new._array, new._storage
     self._meta = new._meta.with_grad(self.requires_grad)
 

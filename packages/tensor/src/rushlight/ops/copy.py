@@ -17,7 +17,7 @@ from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.elementwise import copy_array
-from rushlight.ops.create import number_array
+from rushlight.ops.allocation import number_array
 
 LARGE = 32768  # elements from which a copy on all threads, into memory that was used before, is worth it
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -28,10 +28,15 @@ def _infer_convert(input: Meta, *, dtype: dtypes.dtype, device: Any, layout: mem
 
 
 convert = structured(
-    "convert", _infer_convert, doc="A copy in another dtype, on another device, or in another memory format.",
-    samples=lambda: [Sample((_MATRIX,), (dtypes.float64, cpu, contiguous_format)),
-                     Sample((_MATRIX.T,), (dtypes.float32, cpu, preserve_format))],
-    reference=lambda x, dtype, device, layout: x.astype(dtype.numpy))
+    "convert",
+    _infer_convert,
+    doc="A copy in another dtype, on another device, or in another memory format.",
+    samples=lambda: [
+        Sample((_MATRIX,), (dtypes.float64, cpu, contiguous_format)),
+        Sample((_MATRIX.T,), (dtypes.float32, cpu, preserve_format)),
+    ],
+    reference=lambda x, dtype, device, layout: x.astype(dtype.numpy),
+)
 
 
 @kernel(convert, "cpu")
@@ -96,16 +101,21 @@ def _infer_copy(input: Meta, src: Meta, *, non_blocking: bool) -> Meta:
     check_writable("copy_", input)
     lead = input.ndim - src.ndim
     if lead < 0 or any(a not in (1, b) for a, b in zip(src.shape, input.shape[lead:])):
-        raise RuntimeError(f"copy_: src of shape {shape_text(src.shape)} does not broadcast to the tensor's shape "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"copy_: src of shape {shape_text(src.shape)} does not broadcast to the tensor's shape "
+            f"{shape_text(input.shape)}"
+        )
     return input.with_grad(False)
 
 
 copy_op = structured(
-    "copy_", _infer_copy, mutates=(0,),
+    "copy_",
+    _infer_copy,
+    mutates=(0,),
     doc="Overwrite a tensor with the broadcast values of another, converting the dtype.",
     samples=lambda: [Sample((_MATRIX.copy(), _MATRIX[:1] + 1), (False,))],
-    reference=lambda x, src, non_blocking: np.broadcast_to(src, x.shape).astype(x.dtype))
+    reference=lambda x, src, non_blocking: np.broadcast_to(src, x.shape).astype(x.dtype),
+)
 
 
 @kernel(copy_op, "cpu")
@@ -142,7 +152,9 @@ def check_number(name: str, value: Meta, dtype: dtypes.dtype) -> None:
 
 def _check_fill(input: Meta, value: Meta) -> None:
     if value.ndim:
-        raise RuntimeError(f"fill: value must be a number or a 0-dimensional tensor, got shape {shape_text(value.shape)}")
+        raise RuntimeError(
+            f"fill: value must be a number or a 0-dimensional tensor, got shape {shape_text(value.shape)}"
+        )
     check_number("fill", value, input.dtype)
 
 
@@ -151,15 +163,21 @@ def _fill(array: np.ndarray, value: Any) -> None:
 
 
 fill_op = updating(
-    "fill", _check_fill, _fill, doc="Every element replaced by one value.",
+    "fill",
+    _check_fill,
+    _fill,
+    doc="Every element replaced by one value.",
     samples=lambda: [Sample((_MATRIX, 2.5)), Sample((_MATRIX, np.array(3, np.float32)))],
     reference=lambda x, value: np.full_like(x, value),
-    errors=lambda: [ErrorSample((_MATRIX, _MATRIX), (), RuntimeError, "0-dimensional")])
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX), (), RuntimeError, "0-dimensional")],
+)
 
 
 @function()
 def fill(input: Tensor, value: Any) -> Tensor:
-    """A tensor like `input` in which every element is `value`, a number or a 0-dim tensor; RuntimeError for other shapes."""
+    """A tensor like `input` in which every element is `value`, a number or a 0-dim tensor;
+    RuntimeError for other shapes.
+    """
     return fill_op.apply((input, value))
 
 
@@ -184,9 +202,14 @@ def zero_(input: Tensor) -> Tensor:
 # Detaching
 
 
-detach_op = view("detach", lambda input: input.with_grad(False), lambda array: array,
-                 doc="The same memory without gradient history.", samples=lambda: [Sample((_MATRIX,))],
-                 reference=lambda x: x)
+detach_op = view(
+    "detach",
+    lambda input: input.with_grad(False),
+    lambda array: array,
+    doc="The same memory without gradient history.",
+    samples=lambda: [Sample((_MATRIX,))],
+    reference=lambda x: x,
+)
 
 
 @function(out=False)

@@ -9,99 +9,16 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import structured
 from rushlight.core.devices import as_device, cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
-from rushlight.core.meta import Meta, meta, of_array, strides_in_order
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.meta import meta, of_array, strides_in_order
 from rushlight.core.storage import Storage, address, window
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.ops.allocation import arange_op, empty_op, full_op
 
 Device = device | str | int | None
-
-
-# Ops
-
-
-def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
-    check_sizes("full", shape)
-    return meta(dtype, shape, None, device)
-
-
-def check_sizes(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse negative sizes."""
-    if shape and min(shape) < 0:
-        raise RuntimeError(f"{name}: sizes must not be negative (negative dimension), got {list(shape)}")
-
-
-full_op = structured(
-    "full", _infer_full, doc="A tensor filled with one number.",
-    samples=lambda: [Sample((2.5,), ((2, 3), dtypes.float32, cpu)), Sample((0,), ((0, 2), dtypes.int64, cpu))],
-    reference=lambda value, shape, dtype, device: np.full(shape, value, dtype.numpy),
-    errors=lambda: [ErrorSample((0,), ((-1,), dtypes.float32, cpu), RuntimeError, "must not be negative")])
-
-
-@kernel(full_op, "cpu")
-def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
-    if value == 0 and math.copysign(1, value.real) > 0:
-        return np.zeros(shape, dtype.numpy)
-    return np.full(shape, number_array(value, dtype.numpy))
-
-
-def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
-    """A number, or 0-dim array, in the dtype of the array that it is stored in.
-
-    Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
-    """
-    if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
-        if dtype.kind in "iu":
-            high = int(np.iinfo(dtype).max)
-            fits = -high - 1 <= value <= high
-        else:
-            fits = not math.isfinite(value) or abs(value) <= dtypes.finfo(dtypes.from_numpy_dtype(dtype)).max
-        if not fits:
-            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
-    return np.asarray(value).astype(dtype)
-
-
-def _infer_empty(*, shape, strides, dtype, device) -> Meta:
-    check_sizes("empty", shape)
-    return meta(dtype, shape, strides, device)
-
-
-empty_op = structured("empty", _infer_empty, doc="A tensor without set values.", random=True,
-                      samples=lambda: [Sample((), ((2, 3), None, dtypes.float32, cpu))])
-
-
-@kernel(empty_op, "cpu")
-def _empty(shape: tuple, strides: tuple | None, dtype: dtype, device: device) -> np.ndarray:
-    if strides is None:
-        return np.empty(shape, dtype.numpy)
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if 0 not in shape else 0
-    size = dtype.itemsize
-    return np.ndarray(shape, dtype.numpy, np.empty(extent, dtype.numpy), 0, [s * size for s in strides])
-
-
-def _infer_arange(start: Meta, step: Meta, *, length, dtype, device) -> Meta:
-    return meta(dtype, (length,), None, device)
-
-
-arange_op = structured(
-    "arange", _infer_arange, doc="`start + step * i` for `i < length`.",
-    samples=lambda: [Sample((1, 2), (4, dtypes.int64, cpu)), Sample((0.5, 0.25), (5, dtypes.float32, cpu))],
-    reference=lambda start, step, length, dtype, device: (start + step * np.arange(length)).astype(dtype.numpy))
-
-
-@kernel(arange_op, "cpu")
-def _arange(start: Any, step: Any, length: int, dtype: dtype, device: device) -> np.ndarray:
-    if type(start) is int and type(step) is int:
-        return (np.arange(length) * step + start).astype(dtype.numpy, copy=False)
-    return (start + step * np.arange(length, dtype=np.float64)).astype(dtype.numpy)
-
-
-# Arguments
 
 
 def sizes(name: str, size: tuple) -> tuple[int, ...]:
@@ -118,7 +35,9 @@ _PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, co
 
 
 def as_dtype(name: str, wanted: Any, default: dtype | None = None) -> dtype:
-    """The dtype that an argument means: None is the default, Python's number types have a dtype each; TypeError for others."""
+    """The dtype that an argument means: None is the default, Python's number types have a dtype each;
+    TypeError for others.
+    """
     if wanted.__class__ is dtypes.dtype:
         return wanted
     if wanted is None:
@@ -133,17 +52,24 @@ def finish(tensor: Tensor, requires_grad: bool) -> Tensor:
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def filled(shape: tuple[int, ...], value: Any, dtype: dtype, device: Device = None, requires_grad: bool = False) -> Tensor:
+def filled(
+    shape: tuple[int, ...], value: Any, dtype: dtype, device: Device = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of one number, for the other families."""
     return finish(full_op.apply((value,), (shape, dtype, as_device(device))), requires_grad)
 
 
-# Functions
-
-
 @function(method=False)
-def full(size: Sequence[int], fill_value: Any, *, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def full(
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor of shape `size` in which every element is `fill_value`.
 
     The dtype is that of the number: bool, int64, the default float, or its complex type.
@@ -157,12 +83,21 @@ def full(size: Sequence[int], fill_value: Any, *, dtype: dtype | None = None, la
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     wanted = as_dtype("full", dtype, dtypes.number_dtype(type(fill_value)))
-    return filled(sizes("full", (size,) if not isinstance(size, int) else ((size,),)), fill_value, wanted, device, requires_grad)
+    return filled(
+        sizes("full", (size,) if not isinstance(size, int) else ((size,),)), fill_value, wanted, device, requires_grad
+    )
 
 
 @function(method=False)
-def zeros(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-          requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def zeros(
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor of zeros of the given sizes. Raises RuntimeError for negative sizes.
 
     Example:
@@ -175,8 +110,15 @@ def zeros(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = N
 
 
 @function(method=False)
-def ones(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def ones(
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor of ones of the given sizes. Raises RuntimeError for negative sizes.
 
     Example:
@@ -188,9 +130,20 @@ def ones(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = No
 
 
 @function(method=False)
-def empty(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-          requires_grad: bool = False, pin_memory: bool = False, memory_format: memory_format = contiguous_format) -> Tensor:
-    """A tensor of the given sizes whose values are whatever the memory holds. Raises RuntimeError for negative sizes."""
+def empty(
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = contiguous_format,
+) -> Tensor:
+    """A tensor of the given sizes whose values are whatever the memory holds.
+
+    Raises RuntimeError for negative sizes.
+    """
     shape = sizes("empty", args if size is None else (size,))
     wanted, strides = as_dtype("empty", dtype), None
     if memory_format is not contiguous_format:
@@ -199,37 +152,74 @@ def empty(*args: Any, size: Sequence[int] | None = None, dtype: dtype | None = N
 
 
 @function(method=False)
-def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: dtype | None = None, layout: Any = None,
-                  device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor of the given sizes and strides whose values are whatever the memory holds. Raises RuntimeError for negative ones."""
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of the given sizes and strides whose values are whatever the memory holds.
+
+    Raises RuntimeError for negative ones.
+    """
     shape, strides = sizes("empty_strided", (size,)), sizes("empty_strided", (stride,))
     if len(shape) != len(strides):
-        raise RuntimeError(f"empty_strided: size has {len(shape)} dimensions and stride {len(strides)}; give one stride for each size")
+        raise RuntimeError(
+            f"empty_strided: size has {len(shape)} dimensions and stride {len(strides)}; give one stride for each size"
+        )
     if strides and min(strides) < 0:
         raise RuntimeError(f"empty_strided: strides must not be negative, got {list(strides)}")
-    return finish(empty_op.apply((), (shape, strides, as_dtype("empty_strided", dtype), as_device(device))), requires_grad)
+    return finish(
+        empty_op.apply((), (shape, strides, as_dtype("empty_strided", dtype), as_device(device))), requires_grad
+    )
 
 
 @function(method=False)
-def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype: dtype | None = None, layout: Any = None,
-                   device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor without set values whose dimensions lie in memory in the order `physical_layout`, outermost first.
 
     Raises RuntimeError unless physical_layout names each dimension once.
     """
     shape, order = sizes("empty_permuted", (size,)), sizes("empty_permuted", (physical_layout,))
     if sorted(order) != list(range(len(shape))):
-        raise RuntimeError(f"empty_permuted: physical_layout must name each of the {len(shape)} dimensions once, got {list(order)}")
+        raise RuntimeError(
+            f"empty_permuted: physical_layout must name each of the {len(shape)} dimensions once, got {list(order)}"
+        )
     strides = strides_in_order(shape, order)
-    return finish(empty_op.apply((), (shape, strides, as_dtype("empty_permuted", dtype), as_device(device))), requires_grad)
+    return finish(
+        empty_op.apply((), (shape, strides, as_dtype("empty_permuted", dtype), as_device(device))), requires_grad
+    )
 
 
 @function(method=False)
-def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, layout: Any = None,
-           device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def arange(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """The numbers `start, start + step, ...` before `end`; with one argument the numbers from 0 before it.
 
-    int64 when all arguments are integers, else the default float. Raises RuntimeError for a step of zero or one that leads away from end.
+    int64 when all arguments are integers, else the default float. Raises RuntimeError for a step of zero or one that
+    leads away from end.
 
     Example:
         >>> import rushlight
@@ -241,7 +231,9 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: dtype | Non
     start, end, step = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
     for name, x in (("start", start), ("end", end), ("step", step)):
         if not isinstance(x, (int, float)) or not math.isfinite(x):
-            raise (RuntimeError if isinstance(x, float) else TypeError)(f"arange: {name} must be a finite real number, got {x!r}")
+            raise (RuntimeError if isinstance(x, float) else TypeError)(
+                f"arange: {name} must be a finite real number, got {x!r}"
+            )
     whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     wanted = as_dtype("arange", dtype, dtypes.int64 if whole else None)
     if wanted.category == 1 and not whole:
@@ -249,18 +241,27 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: dtype | Non
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
     if (end - start) / step < 0:
-        raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}")
+        raise RuntimeError(
+            f"arange: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}"
+        )
     length = max(0, -((start - end) // step)) if whole else math.ceil((end - start) / step)
     operands = (int(start), int(step)) if whole else (start, step)
     return finish(arange_op.apply(operands, (length, wanted, as_device(device))), requires_grad)
 
 
 @function(method=False, out=False)
-def tensor(data: Any, *, dtype: dtype | None = None, device: Device = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor with a copy of the data: numbers, nested sequences of numbers, numpy arrays, or a tensor.
 
-    Raises TypeError or RuntimeError for data that is not numbers, ValueError for ragged sequences and numbers too large.
+    Raises TypeError or RuntimeError for data that is not numbers, ValueError for ragged sequences and numbers too
+    large.
 
     Example:
         >>> import rushlight
@@ -291,7 +292,9 @@ def array_of(data: Any, dtype: dtype | None) -> np.ndarray:
         elif array.dtype == np.complex128:
             dtype = floating.to_complex()
         elif array.dtype == np.uint64:
-            raise ValueError("tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64")
+            raise ValueError(
+                "tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64"
+            )
         else:
             return array
     return array.astype(dtype.numpy, copy=False)
@@ -306,7 +309,9 @@ def _nested_array(data: Any) -> np.ndarray:
         array = np.array(_plain(data) if isinstance(first, Tensor) else data)
     except ValueError as error:
         if "inhomogeneous" in str(error):
-            raise ValueError(f"tensor: the nested sequences differ in length, a tensor needs equal ones: {error}") from None
+            raise ValueError(
+                f"tensor: the nested sequences differ in length, a tensor needs equal ones: {error}"
+            ) from None
         raise
     if array.dtype == object:
         array = np.array(_plain(data))
@@ -315,7 +320,9 @@ def _nested_array(data: Any) -> np.ndarray:
         if not strangers:
             raise ValueError("tensor: Overflow when unpacking long long: an integer is too large for any integer dtype")
         error = TypeError if isinstance(strangers[0], str) else RuntimeError
-        raise error(f"tensor: data must be numbers, could not infer dtype of {type(strangers[0]).__name__} (invalid data type)")
+        raise error(
+            f"tensor: data must be numbers, could not infer dtype of {type(strangers[0]).__name__} (invalid data type)"
+        )
     return array
 
 
@@ -342,12 +349,16 @@ def from_numpy(array: np.ndarray) -> Tensor:
         array([5., 0.])
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy: array must be a numpy.ndarray, got {type(array).__name__}; use rushlight.tensor(...)")
+        raise TypeError(
+            f"from_numpy: array must be a numpy.ndarray, got {type(array).__name__}; use rushlight.tensor(...)"
+        )
     if array.strides and min(array.strides) < 0:
         raise ValueError("from_numpy: some of the strides are negative, which tensors cannot have; pass array.copy()")
     if array.size and any(stride % array.itemsize for stride in array.strides):
         raise ValueError("from_numpy: the strides are not multiples of the element size; pass array.copy()")
-    if array.base is not None:  # the tensor's memory begins where the array does, not where the array it is part of does
+    if (
+        array.base is not None
+    ):  # the tensor's memory begins where the array does, not where the array it is part of does
         array = window(array, address(array), array.shape, array.strides, part=False)
     return wrap(array, of_array(array), Storage(array, exposed=True))
 

@@ -47,7 +47,9 @@ def _uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
 
 
 @function(out=False, public=False)
-def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **named: float) -> Tensor:
+def uniform_(
+    input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **named: float
+) -> Tensor:
     """Fill with numbers that are uniform in [from, to). Raises RuntimeError unless from <= to, or for integer tensors.
 
     Example:
@@ -61,7 +63,9 @@ def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     if not low <= to:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
     if to - low > dtypes.finfo(input.dtype).max:
-        raise RuntimeError(f"uniform_: expects to-from <= {dtypes.finfo(input.dtype).max}, but found to={to} and from={low}")
+        raise RuntimeError(
+            f"uniform_: expects to-from <= {dtypes.finfo(input.dtype).max}, but found to={to} and from={low}"
+        )
     values = draw(uniform_op, input._meta.shape, input.dtype, input.device, generator)
     if (low, to) != (0, 1):
         values = values.mul_(to - low).add_(low)
@@ -84,7 +88,9 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     return copy_(input, _normal_of(input._meta.shape, input.dtype, input.device, mean, std, generator))
 
 
-def _normal_of(shape: tuple[int, ...], wanted: dtypes.dtype, device: Any, mean: float, std: float, generator: Any) -> Tensor:
+def _normal_of(
+    shape: tuple[int, ...], wanted: dtypes.dtype, device: Any, mean: float, std: float, generator: Any
+) -> Tensor:
     if not std >= 0:
         raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
     values = normal_tensor(shape, wanted, device, generator)
@@ -94,10 +100,20 @@ def _normal_of(shape: tuple[int, ...], wanted: dtypes.dtype, device: Any, mean: 
 
 
 @function(method=False, out=True)
-def normal(mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *, generator: Generator | None = None,
-           dtype: dtypes.dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
-    """Numbers from normal distributions; mean and std may be tensors (of one shape, or broadcasting), or numbers with a `size`.
+def normal(
+    mean: Tensor | float,
+    std: Tensor | float = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Numbers from normal distributions; mean and std may be tensors (of one shape, or broadcasting), or numbers with a
+    `size`.
 
     Raises RuntimeError when a std is negative.
 
@@ -125,7 +141,9 @@ def normal(mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *,
 
 
 @function(out=False, public=False)
-def random_(input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None, **named: int) -> Tensor:
+def random_(
+    input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None, **named: int
+) -> Tensor:
     """Fill with integers: in [from, to), in [0, to) given one number, else all that the dtype holds exactly.
 
     Raises RuntimeError unless from < to.
@@ -146,7 +164,10 @@ def random_(input: Tensor, from_: int | None = None, to: int | None = None, *, g
 
 @function(out=False, public=False)
 def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill from the exponential distribution with density `lambd * exp(-lambd * x)`. Raises RuntimeError unless lambd > 0."""
+    """Fill from the exponential distribution with density `lambd * exp(-lambd * x)`.
+
+    Raises RuntimeError unless lambd > 0.
+    """
     _floating("exponential_", input)
     if not lambd > 0:
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}")
@@ -155,7 +176,10 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
 
 @function(out=False, public=False)
 def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill from the Cauchy distribution around `median` with half-width `sigma`. Raises RuntimeError unless sigma > 0."""
+    """Fill from the Cauchy distribution around `median` with half-width `sigma`.
+
+    Raises RuntimeError unless sigma > 0.
+    """
     _floating("cauchy_", input)
     if not sigma > 0:
         raise RuntimeError(f"cauchy_: expects sigma > 0.0, but found sigma={sigma}")
@@ -164,7 +188,10 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
 
 @function(out=False, public=False)
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of trials up to the first success of probability `p`. Raises RuntimeError unless 0 < p < 1."""
+    """Fill with the number of trials up to the first success of probability `p`.
+
+    Raises RuntimeError unless 0 < p < 1.
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_: expects p to be in (0, 1), but got p={p}")
     return copy_(input, (1 - _uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
@@ -188,21 +215,29 @@ def _infer_bernoulli(input: Meta, seed: Meta, offset: Meta) -> Meta:
     return meta(input.dtype, input.shape, None, input.device)
 
 
-bernoulli_op = structured("bernoulli", _infer_bernoulli, random=True, doc="1 with the probability that an operand gives, else 0.",
-                          samples=lambda: [Sample((np.array([0, 0.5, 1], np.float32), 1, 0))])
+bernoulli_op = structured(
+    "bernoulli",
+    _infer_bernoulli,
+    random=True,
+    doc="1 with the probability that an operand gives, else 0.",
+    samples=lambda: [Sample((np.array([0, 0.5, 1], np.float32), 1, 0))],
+)
 
 
 @kernel(bernoulli_op, "cpu")
 def _bernoulli(p: np.ndarray, seed: int, offset: int) -> np.ndarray:
     if p.size and not ((p >= 0) & (p <= 1)).all():
-        raise RuntimeError("bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got a probability outside [0, 1]")
+        raise RuntimeError(
+            "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got a probability outside [0, 1]"
+        )
     drawn = philox.generate(seed, offset, p.size, np.dtype(np.float64), 2, philox.uniform64)
     return (drawn.reshape(p.shape) < p).astype(p.dtype)
 
 
 @function(out=True)
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element gives (or `p`), else 0. Raises RuntimeError for probabilities outside [0, 1].
+    """1 with the probability that each element gives (or `p`), else 0. Raises RuntimeError for probabilities outside
+    [0, 1].
 
     Example:
         >>> import rushlight
@@ -225,11 +260,13 @@ def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator |
 
 
 @function(out=True)
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
     """`num_samples` indices, drawn with probabilities in proportion to the weights in `input`, for each row of it.
 
-    Shapes: `(n,)` or `(rows, n)` -> `(num_samples,)` or `(rows, num_samples)`, int64. Raises RuntimeError for negative, infinite or all-zero
-    weights, and for more samples than weights without replacement.
+    Shapes: `(n,)` or `(rows, n)` -> `(num_samples,)` or `(rows, num_samples)`, int64. Raises RuntimeError for negative,
+    infinite or all-zero weights, and for more samples than weights without replacement.
 
     Example:
         >>> import rushlight
@@ -242,11 +279,14 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > input.shape[-1]:
-        raise RuntimeError(f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement, got {num_samples} > "
-                           f"{input.shape[-1]}")
+        raise RuntimeError(
+            f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement, got {num_samples} "
+            "> "
+            f"{input.shape[-1]}"
+        )
     weights = input.detach().to(_wide(input))
     total = weights.sum(-1, keepdim=True)
-    if weights.numel() and not bool(((weights >= 0).all() & total.isfinite().all())):
+    if weights.numel() and not bool((weights >= 0).all() & total.isfinite().all()):
         raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0")
     if total.numel() and not bool((total > 0).all()):
         raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0)")
@@ -275,8 +315,13 @@ def _infer_poisson(input: Meta, seed: Meta, offset: Meta) -> Meta:
     return meta(input.dtype, input.shape, None, input.device)
 
 
-poisson_op = structured("poisson", _infer_poisson, random=True, doc="Poisson numbers with the rates of an operand.",
-                        samples=lambda: [Sample((np.array([0.5, 4, 30], np.float32), 1, 0))])
+poisson_op = structured(
+    "poisson",
+    _infer_poisson,
+    random=True,
+    doc="Poisson numbers with the rates of an operand.",
+    samples=lambda: [Sample((np.array([0.5, 4, 30], np.float32), 1, 0))],
+)
 
 _STREAM = 1 << 20  # counters between the rounds of rejection, so that rounds never share one
 
@@ -296,7 +341,7 @@ def _poisson(rates: np.ndarray, seed: int, offset: int) -> np.ndarray:
 def _uniforms(seed: int, offset: int, places: np.ndarray, n: int) -> np.ndarray:
     """Two uniform numbers in (0, 1) for each place of n, the same whichever other places are asked for."""
     words = philox.generate(seed, offset, 2 * n, np.dtype(np.float64), 2, philox.uniform64)
-    return (words.reshape(n, 2)[places] + 2.0**-54)
+    return words.reshape(n, 2)[places] + 2.0**-54
 
 
 def _poisson_by_product(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
@@ -315,7 +360,8 @@ def _poisson_by_product(result: np.ndarray, rate: np.ndarray, left: np.ndarray, 
 def _poisson_by_rejection(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
     """Transformed rejection with squeeze.
 
-    Source: W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm PTRS.
+    Source: W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm
+    PTRS.
     """
     from scipy.special import gammaln
 
@@ -341,6 +387,9 @@ def _poisson_by_rejection(result: np.ndarray, rate: np.ndarray, left: np.ndarray
 
 @function(out=False)
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Numbers from Poisson distributions whose rates are the elements of `input`. Raises RuntimeError for negative rates."""
+    """Numbers from Poisson distributions whose rates are the elements of `input`.
+
+    Raises RuntimeError for negative rates.
+    """
     seed_offset = (generator or default_generator).take(max(input.numel(), 1) << 32)
     return poisson_op.apply((input, *seed_offset))

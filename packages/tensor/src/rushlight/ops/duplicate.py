@@ -12,10 +12,12 @@ from rushlight.core.front import extend_tensor
 from rushlight.core.meta import meta
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, wrap
-from rushlight.ops.create import empty_op
+from rushlight.ops.allocation import empty_op
 
 
-def over_storage(storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: dtype) -> Tensor:
+def over_storage(
+    storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: dtype
+) -> Tensor:
     """A tensor that reads the bytes of a storage in a geometry, counted in elements.
 
     Raises RuntimeError when an element would lie outside the storage, which a damaged file may ask for.
@@ -26,8 +28,10 @@ def over_storage(storage: Storage, offset: int, shape: tuple[int, ...], strides:
     try:
         array = np.ndarray(shape, kind.numpy, storage.base, offset * size, [stride * size for stride in strides])
     except (TypeError, ValueError):
-        raise RuntimeError(f"sizes {list(shape)}, strides {list(strides)} and offset {offset} exceed a storage of {storage.nbytes} "
-                           f"bytes for {kind.name}") from None
+        raise RuntimeError(
+            f"sizes {list(shape)}, strides {list(strides)} and offset {offset} exceed a storage of {storage.nbytes} "
+            f"bytes for {kind.name}"
+        ) from None
     return wrap(array, meta(kind, shape, strides), storage)
 
 
@@ -52,7 +56,9 @@ def _reduce(self: Tensor, protocol: int) -> tuple:
 
 
 def _moved(x: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    made = empty_op.apply((), (x._meta.shape, x._meta.strides, x.dtype, device)) if device.type == "meta" else x.to(device)
+    made = (
+        empty_op.apply((), (x._meta.shape, x._meta.strides, x.dtype, device)) if device.type == "meta" else x.to(device)
+    )
     return made.requires_grad_() if requires_grad else made
 
 
@@ -68,8 +74,10 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if self.requires_grad and not self.is_leaf:
-        raise RuntimeError("deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                           "moment; copy tensor.detach()")
+        raise RuntimeError(
+            "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+            "moment; copy tensor.detach()"
+        )
     if self.device.type != "cpu":
         made = self.detach().clone()
     else:

@@ -12,7 +12,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import arange, filled, tensor
-from rushlight.ops.index import check_bounds, index_select
+from rushlight.ops.gather import index_select
+from rushlight.ops.index import check_bounds
 from rushlight.ops.index_along import index_add, index_copy_
 from rushlight.ops.put import add_at
 from rushlight.ops.scatter import scatter_, scatter_reduce
@@ -28,8 +29,10 @@ def _check(weight: Meta, indices: Meta) -> None:
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, got shape {shape_text(weight.shape)}")
     if indices.dtype not in _INDEX_DTYPES:
-        raise RuntimeError(f"embedding: Expected tensor for argument 'indices' to have one of the scalar types Long, Int; but got "
-                           f"{indices.dtype.name} instead")
+        raise RuntimeError(
+            f"embedding: Expected tensor for argument 'indices' to have one of the scalar types Long, Int; but got "
+            f"{indices.dtype.name} instead"
+        )
 
 
 def _infer_embedding(weight: Meta, indices: Meta, *, padding_idx: int, scale_grad_by_freq: bool) -> Meta:
@@ -38,11 +41,20 @@ def _infer_embedding(weight: Meta, indices: Meta, *, padding_idx: int, scale_gra
 
 
 embedding_op = structured(
-    "embedding", _infer_embedding, doc="Rows of a table; the row `padding_idx` gets no gradient (-1: all do).",
-    samples=lambda: [Sample((_TABLE, _PLACES), (-1, False)), Sample((_TABLE, _PLACES), (3, False)), Sample((_TABLE, _PLACES), (-1, True))],
+    "embedding",
+    _infer_embedding,
+    doc="Rows of a table; the row `padding_idx` gets no gradient (-1: all do).",
+    samples=lambda: [
+        Sample((_TABLE, _PLACES), (-1, False)),
+        Sample((_TABLE, _PLACES), (2, False)),
+        Sample((_TABLE, _PLACES[0]), (-1, True)),
+    ],
     reference=lambda weight, indices, padding_idx, scale: weight[indices],
-    errors=lambda: [ErrorSample((_TABLE, _PLACES + 1), (-1, False), IndexError, "out of bounds"),
-                    ErrorSample((_TABLE, _PLACES - 1), (-1, False), IndexError, "out of bounds")])
+    errors=lambda: [
+        ErrorSample((_TABLE, _PLACES + 1), (-1, False), IndexError, "out of bounds"),
+        ErrorSample((_TABLE, _PLACES - 1), (-1, False), IndexError, "out of bounds"),
+    ],
+)
 
 
 @kernel(embedding_op, "cpu")
@@ -56,13 +68,20 @@ def _infer_backward(grad: Meta, indices: Meta, *, rows: int, padding_idx: int, s
 
 
 embedding_backward = structured(
-    "embedding_backward", _infer_backward, doc="Gradients added up in the rows that they belong to.",
-    samples=lambda: [Sample((np.ones((2, 2, 3), np.float32), _PLACES), (4, -1, False)),
-                     Sample((np.ones((2, 2, 3), np.float32), _PLACES), (4, 0, True))])
+    "embedding_backward",
+    _infer_backward,
+    doc="Gradients added up in the rows that they belong to.",
+    samples=lambda: [
+        Sample((np.ones((2, 2, 3), np.float32), _PLACES), (4, -1, False)),
+        Sample((np.ones((2, 2, 3), np.float32), _PLACES), (4, 0, True)),
+    ],
+)
 
 
 @kernel(embedding_backward, "cpu")
-def _backward(grad: np.ndarray, indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> np.ndarray:
+def _backward(
+    grad: np.ndarray, indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> np.ndarray:
     check_bounds("embedding_backward", indices, rows)
     flat, parts = indices.reshape(-1), grad.reshape(-1, grad.shape[-1])
     if padding_idx >= 0:
@@ -86,12 +105,20 @@ def _renormalized(weight: Tensor, indices: Tensor, max_norm: float, norm_type: f
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-              scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """The rows of the table `weight` at the indices `input`.
 
-    Shapes: `(*)`, `(rows, features)` -> `(*, features)`. The row `padding_idx` gets no gradient. `max_norm` first scales the rows in
-    use down to that norm, in place. Raises IndexError for indices outside the table, RuntimeError when they are not integers.
+    Shapes: `(*)`, `(rows, features)` -> `(*, features)`. The row `padding_idx` gets no gradient. `max_norm` first
+    scales the rows in use down to that norm, in place. Raises IndexError for indices outside the table, RuntimeError
+    when they are not integers.
 
     Example:
         >>> import rushlight
@@ -104,7 +131,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     if padding_idx is not None:
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
-            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows")
+            raise AssertionError(
+                f"embedding: Padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows"
+            )
         padding = padding_idx % rows
     if max_norm is not None:
         _renormalized(weight, input, max_norm, norm_type)
@@ -112,8 +141,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 
 @function(name="embedding", method=False, out=False)
-def _embedding_root(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-                    sparse: bool = False) -> Tensor:
+def _embedding_root(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
     """The rows of the table `weight` at `indices`; see `rushlight.nn.functional.embedding`."""
     return embedding_op.apply((weight, indices), (int(padding_idx), bool(scale_grad_by_freq)))
 
@@ -122,7 +152,8 @@ def _embedding_root(weight: Tensor, indices: Tensor, padding_idx: int = -1, scal
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 in the place that each index says, zeros elsewhere: `(*)` -> `(*, num_classes)`, int64.
 
-    Without `num_classes` there are as many as the largest index needs. Raises RuntimeError for negative or too large indices.
+    Without `num_classes` there are as many as the largest index needs. Raises RuntimeError for negative or too large
+    indices.
 
     Example:
         >>> import rushlight
@@ -153,8 +184,11 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     """Flat indices, the bag of each, and the number of bags."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("embedding_bag: if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed "
-                             "length sequences")
+            raise ValueError(
+                "embedding_bag: if input is 2D, then offsets has to be None, as input is treated as a mini-batch of "
+                "fixed "
+                "length sequences"
+            )
         bags, length = input.shape
         return reshape(input, -1), reshape(expand(arange(bags).unsqueeze(1), (bags, length)), -1), bags
     if input.ndim != 1:
@@ -163,8 +197,11 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         raise ValueError("embedding_bag: offsets has to be a 1D Tensor when input is 1D")
     bounds = offsets.tolist()
     if bounds and bounds[0] != 0:
-        raise RuntimeError(f"embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                           f"However, got {bounds[0]}")
+        raise RuntimeError(
+            "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            "position 0. "
+            f"However, got {bounds[0]}"
+        )
     total = input.numel()
     if bounds and (max(bounds) > total or any(a > b for a, b in zip(bounds, bounds[1:]))):
         raise RuntimeError(f"embedding_bag: offsets must rise and not exceed input's length {total}, got {bounds}")
@@ -172,17 +209,28 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         bounds.append(total)
     lengths = np.diff(np.array(bounds, np.int64))
     bag = tensor(np.repeat(np.arange(len(lengths)), lengths))
-    return input[:bounds[-1]], bag, len(lengths)
+    return input[: bounds[-1]], bag, len(lengths)
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
-                  include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sum, mean or maximum of the rows of `weight` in each bag of indices, without keeping the rows.
 
-    Shapes: `input` `(bags, n)`, or flat with `offsets` of each bag's start; `weight` `(rows, features)` -> `(bags, features)`. The index
-    `padding_idx` does not count. Raises ValueError for arguments that do not go together, IndexError for indices outside the table.
+    Shapes: `input` `(bags, n)`, or flat with `offsets` of each bag's start; `weight` `(rows, features)` -> `(bags,
+    features)`. The index `padding_idx` does not count. Raises ValueError for arguments that do not go together,
+    IndexError for indices outside the table.
 
     Example:
         >>> import rushlight
@@ -194,10 +242,15 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None:
         if mode != "sum":
-            raise NotImplementedError(f"embedding_bag: expected per_sample_weights to be None for mode {mode!r}; only mode='sum' takes it")
+            raise NotImplementedError(
+                f"embedding_bag: expected per_sample_weights to be None for mode {mode!r}; only mode='sum' takes it"
+            )
         if per_sample_weights.shape != input.shape:
-            raise ValueError(f"embedding_bag: expected per_sample_weights to have the shape of input, {shape_text(input.shape)}, got "
-                             f"{shape_text(per_sample_weights.shape)}")
+            raise ValueError(
+                f"embedding_bag: expected per_sample_weights to have the shape of input, {shape_text(input.shape)}, "
+                "got "
+                f"{shape_text(per_sample_weights.shape)}"
+            )
     flat, bag, bags = _bags(input, offsets, include_last_offset)
     if max_norm is not None:
         _renormalized(weight, flat, max_norm, norm_type)
@@ -211,7 +264,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         where = expand(unsqueeze(bag[real], 1), (real.numel(), features))
         return scatter_reduce(empty, 0, where, index_select(rows, 0, real), "amax", include_self=False)
     if per_sample_weights is not None:
-        counted = counted * reshape(per_sample_weights, -1)[:flat.numel()]
+        counted = counted * reshape(per_sample_weights, -1)[: flat.numel()]
     total = index_add(empty, 0, bag, rows * unsqueeze(counted, 1))
     if mode == "sum":
         return total

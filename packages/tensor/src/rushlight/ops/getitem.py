@@ -1,7 +1,7 @@
 """`x[...]` and `x[...] = value`: what an index means, taken apart into views and index ops.
 
-Integers, slices, `...` and None give views, one dimension after the other. Tensors, lists and arrays of integers, and masks, are
-collected on the way and applied to the view at the end by one `index` or `index_put_`.
+Integers, slices, `...` and None give views, one dimension after the other. Tensors, lists and arrays of integers, and
+masks, are collected on the way and applied to the view at the end by one `index` or `index_put_`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from rushlight.ops.shape import unsqueeze
 from rushlight.ops.slicing import select_op, slice_op
 from rushlight.ops.view import reshaped, view_op
 
-alias_op = view("alias", lambda input: input.with_grad(False), lambda array: array, doc="The same memory once more.",
-                samples=lambda: [Sample((np.arange(3, dtype=np.float32),))], reference=lambda x: x)
+alias_op = view(
+    "alias",
+    lambda input: input.with_grad(False),
+    lambda array: array,
+    doc="The same memory once more.",
+    samples=lambda: [Sample((np.arange(3, dtype=np.float32),))],
+    reference=lambda x: x,
+)
 
 _fill, _masked_fill, _put = INPLACE[fill_op], INPLACE[masked_fill_op], INPLACE[index_put_op]
 _EXPECTED = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
@@ -150,7 +156,9 @@ def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
 
 def _is_tuple_of_indices(items: list) -> bool:
     """Does a list stand for a tuple of indices? It does when it holds anything but numbers, as PyTorch reads it."""
-    return any(item is None or item is Ellipsis or isinstance(item, (slice, list, tuple, Tensor, np.ndarray)) for item in items)
+    return any(
+        item is None or item is Ellipsis or isinstance(item, (slice, list, tuple, Tensor, np.ndarray)) for item in items
+    )
 
 
 def _dims_taken(index: tuple) -> int:
@@ -208,8 +216,10 @@ def _only_mask(indices: list) -> Tensor | None:
 def _check_mask_shape(part: Tensor, mask: Tensor) -> None:
     for d, size in enumerate(mask.shape):
         if d >= part.ndim or part.shape[d] != size:
-            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the indexed tensor "
-                             f"{list(part.shape)} at index {d}")
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the indexed tensor "
+                f"{list(part.shape)} at index {d}"
+            )
 
 
 def _as_masks(part: Tensor, indices: list) -> list:
@@ -219,8 +229,10 @@ def _as_masks(part: Tensor, indices: list) -> list:
         if item is not None and item.dtype.name in ("bool", "uint8"):
             for d, size in enumerate(item.shape):
                 if dim + d >= part.ndim or part.shape[dim + d] != size:
-                    raise IndexError(f"The shape of the mask {list(item.shape)} at index {d} does not match the shape of the "
-                                     f"indexed tensor {list(part.shape)} at index {dim + d}")
+                    raise IndexError(
+                        f"The shape of the mask {list(item.shape)} at index {d} does not match the shape of the "
+                        f"indexed tensor {list(part.shape)} at index {dim + d}"
+                    )
             dim += item.ndim
         else:
             dim += 1
@@ -238,7 +250,9 @@ def _number(target: Tensor, value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"can't assign a {type(value).__name__} to a {target.type()}; make it a tensor: rushlight.tensor(...)")
+    raise TypeError(
+        f"can't assign a {type(value).__name__} to a {target.type()}; make it a tensor: rushlight.tensor(...)"
+    )
 
 
 def _drop_leading_ones(value: Tensor, ndim: int) -> Tensor:

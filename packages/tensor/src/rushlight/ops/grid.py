@@ -11,7 +11,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import tensor
-from rushlight.ops.index import index_select
+from rushlight.ops.gather import index_select
 from rushlight.ops.join import stack
 from rushlight.ops.view import expand, reshape, reshaped
 
@@ -20,7 +20,8 @@ from rushlight.ops.view import expand, reshape, reshaped
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Vectors expanded to the grid of all their combinations: entry i of the result varies along dimension i.
 
-    `indexing="xy"` exchanges the first two dimensions. Raises RuntimeError for tensors with more than one dimension or another indexing.
+    `indexing="xy"` exchanges the first two dimensions. Raises RuntimeError for tensors with more than one dimension or
+    another indexing.
 
     Example:
         >>> import rushlight
@@ -32,17 +33,21 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not vectors:
         raise RuntimeError("meshgrid: expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}")
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in vectors:
         if x.ndim > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: shape {shape_text(x.shape)}")
+            raise RuntimeError(
+                f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: shape {shape_text(x.shape)}"
+            )
     if any(x.dtype is not vectors[0].dtype for x in vectors):
         raise RuntimeError("meshgrid: expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(vectors) > 1
     if swap:
         vectors[:2] = vectors[1::-1]
     shape = tuple([x.numel() for x in vectors])
-    grids = [expand(reshaped(x, (1,) * d + (shape[d],) + (1,) * (len(shape) - d - 1)), shape) for d, x in enumerate(vectors)]
+    grids = [
+        expand(reshaped(x, (1,) * d + (shape[d],) + (1,) * (len(shape) - d - 1)), shape) for d, x in enumerate(vectors)
+    ]
     if swap:
         grids[:2] = grids[1::-1]
     return tuple(grids)
@@ -50,7 +55,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 @function(method=False, out=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element from each vector, one row each. Raises RuntimeError for tensors that are not vectors.
+    """All combinations of one element from each vector, one row each. Raises RuntimeError for tensors that are not
+    vectors.
 
     Example:
         >>> import rushlight
@@ -71,7 +77,8 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 @function(out=False)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All ways to choose r elements of a vector in their order, one row each; RuntimeError for other dimensions or a negative r.
+    """All ways to choose r elements of a vector in their order, one row each; RuntimeError for other dimensions or a
+    negative r.
 
     Example:
         >>> import rushlight

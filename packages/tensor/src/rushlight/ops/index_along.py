@@ -12,8 +12,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
-from rushlight.ops.create import number_array
 from rushlight.ops.index import check_bounds, check_index
 from rushlight.ops.put import add_at
 
@@ -40,14 +40,19 @@ def _check_vector(name: str, input: Meta, index: Meta) -> None:
 def check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) -> None:
     _check_vector(name, input, index)
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"{name}: self and source must have the same dtype, got {input.dtype.name} and {source.dtype.name}")
-    want = (*input.shape[:dim], index.numel, *input.shape[dim + 1:]) if input.ndim else ()
+        raise RuntimeError(
+            f"{name}: self and source must have the same dtype, got {input.dtype.name} and {source.dtype.name}"
+        )
+    want = (*input.shape[:dim], index.numel, *input.shape[dim + 1 :]) if input.ndim else ()
     have = source.shape
     if source.numel == index.numel == 1 and len(have) + len(want) <= 1 and input.numel == 1:
         return
     if have != want and not (not source.ndim and len(want) == 1 and index.numel == 1):
-        raise RuntimeError(f"{name}: source of shape {shape_text(have)} does not fit: {index.numel} indices along dimension {dim} of the "
-                         f"tensor of shape {shape_text(input.shape)} need shape {shape_text(want)}")
+        raise RuntimeError(
+            f"{name}: source of shape {shape_text(have)} does not fit: {index.numel} indices along dimension {dim} of "
+            "the "
+            f"tensor of shape {shape_text(input.shape)} need shape {shape_text(want)}"
+        )
 
 
 def _front(array: np.ndarray, dim: int) -> np.ndarray:
@@ -61,7 +66,9 @@ def _front(array: np.ndarray, dim: int) -> np.ndarray:
 def _check_index_fill(input: Meta, index: Meta, value: Meta, *, dim: int) -> None:
     _check_vector("index_fill", input, index)
     if value.ndim:
-        raise RuntimeError(f"index_fill: only supports a 0-dimensional value tensor, got shape {shape_text(value.shape)}")
+        raise RuntimeError(
+            f"index_fill: only supports a 0-dimensional value tensor, got shape {shape_text(value.shape)}"
+        )
     check_number("index_fill", value, input.dtype)
 
 
@@ -72,15 +79,20 @@ def _index_fill(array: np.ndarray, index: np.ndarray, value: Any, dim: int) -> N
 
 
 index_fill_op = updating(
-    "index_fill", _check_index_fill, _index_fill, doc="One value at the given places of a dimension.",
+    "index_fill",
+    _check_index_fill,
+    _index_fill,
+    doc="One value at the given places of a dimension.",
     samples=lambda: [Sample((_MATRIX, _ROWS, 7), (0,)), Sample((_MATRIX, _ROWS[:1], 0.5), (1,))],
     reference=lambda x, *rest: _reference(_index_fill)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, 7), (0,), IndexError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, 7), (0,), IndexError, "out of bounds")],
+)
 
 
 @function(out=False)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
-    """A copy of `input` with `value` at the places `index` of dimension `dim`. Raises IndexError for indices out of range.
+    """A copy of `input` with `value` at the places `index` of dimension `dim`. Raises IndexError for indices out of
+    range.
 
     Example:
         >>> import rushlight
@@ -110,10 +122,17 @@ def _index_copy(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: i
 
 
 index_copy_op = updating(
-    "index_copy", _check_index_copy, _index_copy, doc="The parts of a source at the given places of a dimension.",
-    samples=lambda: [Sample((_MATRIX, _ROWS[:2], _MATRIX[:2] + 20), (0,)), Sample((_MATRIX, _ROWS[:2], -_MATRIX[:, :2]), (1,))],
+    "index_copy",
+    _check_index_copy,
+    _index_copy,
+    doc="The parts of a source at the given places of a dimension.",
+    samples=lambda: [
+        Sample((_MATRIX, _ROWS[:2], _MATRIX[:2] + 20), (0,)),
+        Sample((_MATRIX, _ROWS[:2], -_MATRIX[:, :2]), (1,)),
+    ],
     reference=lambda x, *rest: _reference(_index_copy)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, _MATRIX), (0,), IndexError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, _MATRIX), (0,), IndexError, "out of bounds")],
+)
 
 
 @function()
@@ -145,10 +164,14 @@ def _index_add(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: in
 
 
 index_add_op = updating(
-    "index_add", _check_index_add, _index_add, doc="The parts of a source added at the given places of a dimension.",
+    "index_add",
+    _check_index_add,
+    _index_add,
+    doc="The parts of a source added at the given places of a dimension.",
     samples=lambda: [Sample((_MATRIX, _ROWS, _MATRIX + 20), (0,)), Sample((_MATRIX, _ROWS[:2], -_MATRIX[:, :2]), (1,))],
     reference=lambda x, *rest: _reference(_index_add)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, _MATRIX), (0,), IndexError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 1, _MATRIX), (0,), IndexError, "out of bounds")],
+)
 
 
 def _times(name: str, source: Tensor, alpha: Number) -> Tensor:
@@ -157,7 +180,8 @@ def _times(name: str, source: Tensor, alpha: Number) -> Tensor:
 
 @function()
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
-    """A copy of `input` with `alpha` times the parts of `source` added at the places `index` of dimension `dim`; places may repeat.
+    """A copy of `input` with `alpha` times the parts of `source` added at the places `index` of dimension `dim`; places
+    may repeat.
 
     Raises IndexError for indices out of range, RuntimeError for a source that does not fit.
 
@@ -166,7 +190,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         >>> rushlight.zeros(2).index_add(0, rushlight.tensor([1, 1]), rushlight.tensor([2., 3.]))
         tensor([0., 5.])
     """
-    return index_add_op.apply((input, index, _times("index_add", source, alpha)), (check_dim("index_add", dim, input.ndim),))
+    return index_add_op.apply(
+        (input, index, _times("index_add", source, alpha)), (check_dim("index_add", dim, input.ndim),)
+    )
 
 
 @function(out=False, public=False)

@@ -84,7 +84,8 @@ def typename(obj: Any) -> str:
 
 @function(method=False, out=False)
 def result_type(tensor: Tensor | Number, other: Tensor | Number) -> dtypes.dtype:
-    """The dtype that an operation on the two gives: tensors with dimensions decide before 0-dim ones, and those before numbers.
+    """The dtype that an operation on the two gives: tensors with dimensions decide before 0-dim ones, and those before
+    numbers.
 
     Example:
         >>> import rushlight
@@ -96,9 +97,19 @@ def result_type(tensor: Tensor | Number, other: Tensor | Number) -> dtypes.dtype
 
 @function(method=False, out=False)
 def set_default_tensor_type(t: Any) -> None:
-    """Set the default dtype by a type name such as `"rushlight.DoubleTensor"`; prefer `set_default_dtype`. TypeError for others."""
-    names = {"HalfTensor": dtypes.float16, "BFloat16Tensor": dtypes.bfloat16, "FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64}
+    """Set the default dtype by a type name such as `"rushlight.DoubleTensor"`; prefer `set_default_dtype`.
+
+    TypeError for others.
+    """
+    names = {
+        "HalfTensor": dtypes.float16,
+        "BFloat16Tensor": dtypes.bfloat16,
+        "FloatTensor": dtypes.float32,
+        "DoubleTensor": dtypes.float64,
+    }
     name = (t if isinstance(t, str) else getattr(t, "__name__", "")).rpartition(".")[2]
     if name not in names:
-        raise TypeError(f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}")
+        raise TypeError(
+            f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}"
+        )
     dtypes.set_default_dtype(names[name])

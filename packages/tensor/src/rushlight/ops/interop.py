@@ -39,8 +39,16 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Device = None) -> T
 
 
 @function(method=False, out=False)
-def asarray(obj: Any, *, dtype: dtype | None = None, device: Device = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """Any data as a tensor: tensors, arrays, DLPack exporters and buffers share memory unless `copy`, sequences are copied.
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Device = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Any data as a tensor: tensors, arrays, DLPack exporters and buffers share memory unless `copy`, sequences are
+    copied.
 
     Raises ValueError when `copy=False` and a copy is needed.
 
@@ -57,7 +65,9 @@ def asarray(obj: Any, *, dtype: dtype | None = None, device: Device = None, copy
         made = from_dlpack(obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)) or type(obj).__module__ == "array":
         kind = np.asarray(obj).dtype if not isinstance(obj, (bytes, bytearray)) else None
-        made = frombuffer(obj, dtype=dtype or (dtypes.from_numpy_dtype(kind) if kind is not None else dtypes.get_default_dtype()))
+        made = frombuffer(
+            obj, dtype=dtype or (dtypes.from_numpy_dtype(kind) if kind is not None else dtypes.get_default_dtype())
+        )
     else:
         if copy is False:
             raise ValueError(f"asarray: a copy is needed to make a tensor of {type(obj).__name__}, but copy=False")
@@ -89,20 +99,36 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
     if total == 0 or count == 0:
         raise ValueError(f"frombuffer: both buffer length ({total}) and count ({count}) must not be 0")
     if not 0 <= offset < total:
-        raise ValueError(f"frombuffer: offset ({offset} bytes) must be non-negative and no greater than buffer length ({total} bytes) - 1")
+        raise ValueError(
+            f"frombuffer: offset ({offset} bytes) must be non-negative and no greater than buffer length ({total} "
+            "bytes) - 1"
+        )
     if count < 0 and (total - offset) % size:
-        raise ValueError(f"frombuffer: buffer length ({total - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
-                         f"size ({size})")
+        raise ValueError(
+            f"frombuffer: buffer length ({total - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            "element "
+            f"size ({size})"
+        )
     n = (total - offset) // size if count < 0 else count
     if offset + n * size > total:
-        raise ValueError(f"frombuffer: requested buffer length ({n} * {size} bytes) after offset ({offset} bytes) must not be greater than "
-                         f"actual buffer length ({total} bytes)")
+        raise ValueError(
+            f"frombuffer: requested buffer length ({n} * {size} bytes) after offset ({offset} bytes) must not be "
+            "greater than "
+            f"actual buffer length ({total} bytes)"
+        )
     return finish(from_numpy(np.frombuffer(buffer, kind.numpy, n, offset)), requires_grad)
 
 
 @function(method=False, out=False)
-def scalar_tensor(s: Any, *, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-                  pin_memory: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A 0-dim tensor of a number, in the default floating-point dtype.
 
     Example:
@@ -120,13 +146,16 @@ def scalar_tensor(s: Any, *, dtype: dtype | None = None, layout: Any = None, dev
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's tensor, through the DLPack protocol.
 
-    Raises TypeError for objects without `__dlpack__`, RuntimeError for memory that is on a device that cannot be read here.
+    Raises TypeError for objects without `__dlpack__`, RuntimeError for memory that is on a device that cannot be read
+    here.
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
     kind, _ = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (_DL_CPU, 0)
     if int(kind) != _DL_CPU:
-        raise RuntimeError(f"from_dlpack: memory of DLPack device type {int(kind)} cannot be read here; move it to the CPU first")
+        raise RuntimeError(
+            f"from_dlpack: memory of DLPack device type {int(kind)} cannot be read here; move it to the CPU first"
+        )
     made = from_numpy(np.from_dlpack(ext_tensor, **({} if copy is None else {"copy": copy})))
     return made if device is None else made.to(as_device(device))
 
@@ -134,15 +163,26 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 _DL_CPU = 1
 
 
-def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None,
-            copy: bool | None = None) -> Any:
-    """A DLPack capsule over this tensor's memory. Raises BufferError for tensors that require grad, or dtypes DLPack has not."""
+def _dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule over this tensor's memory.
+
+    Raises BufferError for tensors that require grad, or dtypes DLPack has not.
+    """
     if self.requires_grad:
         raise BufferError("__dlpack__: can't export tensors that require gradient, use tensor.detach()")
     if self.device is not cpu:
         raise BufferError(f"__dlpack__: tensors on {self.device} cannot be exported; use tensor.cpu()")
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-    return self.numpy().__dlpack__(stream=stream, **{name: value for name, value in options.items() if value is not None})
+    return self.numpy().__dlpack__(
+        stream=stream, **{name: value for name, value in options.items() if value is not None}
+    )
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:

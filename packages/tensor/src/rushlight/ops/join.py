@@ -33,20 +33,28 @@ def _infer_cat(*tensors: Meta, dim: int) -> Meta:
         if is_placeholder(m.shape) and m is not first:
             continue
         if m.ndim != first.ndim:
-            raise RuntimeError(f"cat: Tensors must have same number of dimensions: got {first.ndim} and {m.ndim} (tensors[{i}])")
+            raise RuntimeError(
+                f"cat: Tensors must have same number of dimensions: got {first.ndim} and {m.ndim} (tensors[{i}])"
+            )
         if any(a != b for d, (a, b) in enumerate(zip(first.shape, m.shape)) if d != dim):
-            raise RuntimeError(f"cat: Sizes of tensors must match except in dimension {dim}: expected {shape_text(first.shape)}, got "
-                               f"{shape_text(m.shape)} (tensors[{i}])")
+            raise RuntimeError(
+                f"cat: Sizes of tensors must match except in dimension {dim}: expected {shape_text(first.shape)}, got "
+                f"{shape_text(m.shape)} (tensors[{i}])"
+            )
         total += m.shape[dim]
     dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
-    return meta(dtype, (*first.shape[:dim], total, *first.shape[dim + 1:]), None, common_device("cat", tensors))
+    return meta(dtype, (*first.shape[:dim], total, *first.shape[dim + 1 :]), None, common_device("cat", tensors))
 
 
 cat_op = structured(
-    "cat", _infer_cat, variadic=True, doc="Tensors one after the other along a dimension.",
+    "cat",
+    _infer_cat,
+    variadic=True,
+    doc="Tensors one after the other along a dimension.",
     samples=lambda: [Sample((_MATRIX, _MATRIX[:1] + 10), (0,)), Sample((_MATRIX, _MATRIX + 10, _MATRIX[:, :0]), (1,))],
     reference=lambda *rest: np.concatenate(rest[:-1], axis=rest[-1]),
-    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "Sizes of tensors must match")])
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "Sizes of tensors must match")],
+)
 
 
 @kernel(cat_op, "cpu")
@@ -57,7 +65,7 @@ def _cat(*rest: Any) -> np.ndarray:
         result = np.concatenate(kept, axis=dim)
         return result if result.flags.c_contiguous else np.ascontiguousarray(result)
     dtype = _infer_cat(*[meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays], dim=dim).numpy
-    out = np.empty((*kept[0].shape[:dim], sum([a.shape[dim] for a in kept]), *kept[0].shape[dim + 1:]), dtype)
+    out = np.empty((*kept[0].shape[:dim], sum([a.shape[dim] for a in kept]), *kept[0].shape[dim + 1 :]), dtype)
     return np.concatenate(kept, axis=dim, out=out, casting="unsafe")
 
 
@@ -77,7 +85,8 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along dimension `dim`; apart from it their shapes are equal. Dtypes are promoted.
 
-    Raises RuntimeError for shapes that do not fit, ValueError for an empty list, TypeError for elements that are not tensors.
+    Raises RuntimeError for shapes that do not fit, ValueError for an empty list, TypeError for elements that are not
+    tensors.
 
     Example:
         >>> import rushlight
@@ -95,17 +104,23 @@ def _infer_stack(*tensors: Meta, dim: int) -> Meta:
     first = tensors[0]
     for i, m in enumerate(tensors):
         if m.shape != first.shape:
-            raise RuntimeError(f"stack: expects each tensor to be equal size, but got {shape_text(first.shape)} at entry 0 and "
-                               f"{shape_text(m.shape)} at entry {i}")
+            raise RuntimeError(
+                f"stack: expects each tensor to be equal size, but got {shape_text(first.shape)} at entry 0 and "
+                f"{shape_text(m.shape)} at entry {i}"
+            )
     dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
     return meta(dtype, (*first.shape[:dim], len(tensors), *first.shape[dim:]), None, common_device("stack", tensors))
 
 
 stack_op = structured(
-    "stack", _infer_stack, variadic=True, doc="Tensors of one shape one after the other along a new dimension.",
+    "stack",
+    _infer_stack,
+    variadic=True,
+    doc="Tensors of one shape one after the other along a new dimension.",
     samples=lambda: [Sample((_MATRIX, _MATRIX + 10), (0,)), Sample((_MATRIX, _MATRIX, -_MATRIX), (2,))],
     reference=lambda *rest: np.stack(rest[:-1], axis=rest[-1]),
-    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "equal size")])
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX[:, :2]), (0,), RuntimeError, "equal size")],
+)
 
 
 @kernel(stack_op, "cpu")
@@ -182,7 +197,8 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @function(method=False, aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors joined on top of each other: along dimension 0, vectors as rows. Raises RuntimeError when shapes do not fit.
+    """Tensors joined on top of each other: along dimension 0, vectors as rows. Raises RuntimeError when shapes do not
+    fit.
 
     Example:
         >>> import rushlight
@@ -207,7 +223,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @function(method=False, out=False)
 def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the given ones along its diagonal and zeros elsewhere. Raises RuntimeError for more than 2 dimensions.
+    """A matrix with the given ones along its diagonal and zeros elsewhere. Raises RuntimeError for more than 2
+    dimensions.
 
     Example:
         >>> import rushlight
@@ -223,7 +240,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
     width, left, rows = sum([x.shape[1] for x in matrices]), 0, []
     for x in matrices:
         height, own = x.shape
-        parts = [filled((height, left), 0, dtype, x.device), x.to(dtype), filled((height, width - left - own), 0, dtype, x.device)]
+        parts = [
+            filled((height, left), 0, dtype, x.device),
+            x.to(dtype),
+            filled((height, width - left - own), 0, dtype, x.device),
+        ]
         rows.append(cat_op.apply(tuple(parts), (1,)))
         left += own
     return cat_op.apply(tuple(rows), (0,))

@@ -11,8 +11,9 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import memory_format, preserve_format
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import empty_op, full_op
 from rushlight.ops.copy import fill_
-from rushlight.ops.create import Device, as_dtype, empty_op, filled, finish, full_op, sizes, tensor
+from rushlight.ops.create import Device, as_dtype, filled, finish, sizes, tensor
 from rushlight.ops.random import draw, integers, normal_tensor, uniform_op
 
 
@@ -34,8 +35,16 @@ def full_of(name: str, input: Tensor, value: Any, wanted: Any, device: Device, o
 
 
 @function(method=False)
-def zeros_like(input: Tensor, *, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-               pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
     """Zeros in the shape, dtype and on the device of `input`.
 
     Example:
@@ -47,23 +56,51 @@ def zeros_like(input: Tensor, *, dtype: dtype | None = None, layout: Any = None,
 
 
 @function(method=False)
-def ones_like(input: Tensor, *, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-              pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
     """Ones in the shape, dtype and on the device of `input`."""
     return finish(full_of("ones_like", input, 1, dtype, device, memory_format), requires_grad)
 
 
 @function(method=False)
-def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-              requires_grad: bool = False, pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
-    """`fill_value` everywhere, in the shape, dtype and on the device of `input`. Raises RuntimeError when the dtype cannot hold it."""
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """`fill_value` everywhere, in the shape, dtype and on the device of `input`.
+
+    Raises RuntimeError when the dtype cannot hold it.
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return finish(full_of("full_like", input, value, dtype, device, memory_format), requires_grad)
 
 
 @function(method=False)
-def empty_like(input: Tensor, *, dtype: dtype | None = None, layout: Any = None, device: Device = None, requires_grad: bool = False,
-               pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
     """A tensor without set values in the shape, dtype and on the device of `input`."""
     return finish(_empty_like("empty_like", input, dtype, device, memory_format), requires_grad)
 
@@ -75,40 +112,86 @@ def _place(name: str, input: Tensor, wanted: Any, device: Device) -> tuple[tuple
 
 
 @function(method=False)
-def rand_like(input: Tensor, *, generator: Any = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-              requires_grad: bool = False, pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
-    """Random numbers, uniform in [0, 1), in the shape of `input`. Raises RuntimeError for dtypes that are not floating point."""
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """Random numbers, uniform in [0, 1), in the shape of `input`.
+
+    Raises RuntimeError for dtypes that are not floating point.
+    """
     return finish(draw(uniform_op, *_place("rand_like", input, dtype, device), generator), requires_grad)
 
 
 @function(method=False)
-def randn_like(input: Tensor, *, generator: Any = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-               requires_grad: bool = False, pin_memory: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
     """Standard normal numbers in the shape of `input`. Raises RuntimeError for integer dtypes."""
     return finish(normal_tensor(*_place("randn_like", input, dtype, device), generator), requires_grad)
 
 
 @function(method=False)
-def randint_like(input: Tensor, low: int, high: int | None = None, *, generator: Any = None, dtype: dtype | None = None,
-                 layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
-                 memory_format: memory_format = preserve_format) -> Tensor:
-    """Random integers in [low, high), or [0, low) without high, in the shape of `input`. Raises RuntimeError unless low < high."""
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    generator: Any = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """Random integers in [low, high), or [0, low) without high, in the shape of `input`.
+
+    Raises RuntimeError unless low < high.
+    """
     low, high = (0, low) if high is None else (low, high)
-    return finish(integers(int(low), int(high), *_place("randint_like", input, dtype, device), generator), requires_grad)
+    return finish(
+        integers(int(low), int(high), *_place("randint_like", input, dtype, device), generator), requires_grad
+    )
 
 
 # Methods that make tensors of the same dtype
 
 
-def _new(name: str, input: Tensor, args: tuple, size: Any, value: Any, wanted: Any, device: Device, requires_grad: bool) -> Tensor:
+def _new(
+    name: str, input: Tensor, args: tuple, size: Any, value: Any, wanted: Any, device: Device, requires_grad: bool
+) -> Tensor:
     shape = sizes(name, args if size is None else (size,))
     where = input.device if device is None else device
     return filled(shape, value, as_dtype(name, wanted, input.dtype), where, requires_grad)
 
 
 @function(out=False, public=False)
-def new_zeros(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, device: Device = None,
-              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_zeros(
+    input: Tensor,
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Zeros of the given sizes, in the dtype and on the device of this tensor. Raises RuntimeError for negative sizes.
 
     Example:
@@ -120,23 +203,54 @@ def new_zeros(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtyp
 
 
 @function(out=False, public=False)
-def new_ones(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, device: Device = None,
-             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """Ones of the given sizes, in the dtype and on the device of this tensor. Raises RuntimeError for negative sizes."""
+def new_ones(
+    input: Tensor,
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones of the given sizes, in the dtype and on the device of this tensor.
+
+    Raises RuntimeError for negative sizes.
+    """
     return _new("new_ones", input, args, size, 1, dtype, device, requires_grad)
 
 
 @function(out=False, public=False)
-def new_full(input: Tensor, size: Sequence[int], fill_value: Any, *, dtype: dtype | None = None, device: Device = None,
-             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """`fill_value` in the given sizes, in the dtype and on the device of this tensor. Raises RuntimeError for negative sizes."""
+def new_full(
+    input: Tensor,
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`fill_value` in the given sizes, in the dtype and on the device of this tensor.
+
+    Raises RuntimeError for negative sizes.
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return _new("new_full", input, (), size, value, dtype, device, requires_grad)
 
 
 @function(out=False, public=False)
-def new_empty(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None, device: Device = None,
-              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_empty(
+    input: Tensor,
+    *args: Any,
+    size: Sequence[int] | None = None,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor without set values of the given sizes, in the dtype and on the device of this one."""
     shape = sizes("new_empty", args if size is None else (size,))
     where = input.device if device is None else as_device(device)
@@ -144,18 +258,41 @@ def new_empty(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtyp
 
 
 @function(out=False, public=False)
-def new_empty_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], dtype: dtype | None = None, device: Device = None,
-                      requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_empty_strided(
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor without set values of the given sizes and strides, in the dtype and on the device of this one."""
     where = input.device if device is None else as_device(device)
-    params = (sizes("new_empty_strided", (size,)), sizes("new_empty_strided", (stride,)),
-              as_dtype("new_empty_strided", dtype, input.dtype), where)
+    params = (
+        sizes("new_empty_strided", (size,)),
+        sizes("new_empty_strided", (stride,)),
+        as_dtype("new_empty_strided", dtype, input.dtype),
+        where,
+    )
     return finish(empty_op.apply((), params), requires_grad)
 
 
 @function(out=False, public=False)
-def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None, device: Device = None, requires_grad: bool = False,
-               layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """A tensor with a copy of the data, in the dtype and on the device of this one. Errors as for `rushlight.tensor`."""
+def new_tensor(
+    input: Tensor,
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor with a copy of the data, in the dtype and on the device of this one.
+
+    Errors as for `rushlight.tensor`.
+    """
     where = input.device if device is None else device
     return tensor(data, dtype=as_dtype("new_tensor", dtype, input.dtype), device=where, requires_grad=requires_grad)

@@ -1,4 +1,6 @@
-"""Writing by index tensors and masks: index_put, masked_fill, masked_scatter, put, index_fill, index_copy, index_add."""
+"""Writing by index tensors and masks: index_put, masked_fill, masked_scatter, put, index_fill, index_copy,
+index_add.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
-from rushlight.ops.create import number_array
 from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index
 from rushlight.ops.view import broadcast_shapes, expand
 
@@ -49,13 +51,17 @@ def add_at(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 def _check_index_put(input: Meta, values: Meta, *indices: Meta | None, accumulate: bool) -> None:
     shape = indexed_shape("index_put", input.shape, indices)
     if not values.weak and values.dtype is not input.dtype:
-        raise RuntimeError(f"index_put: Index put requires the source and destination dtypes match, got {input.dtype.name} for the "
-                           f"destination and {values.dtype.name} for the source; convert with .to(dtype)")
+        raise RuntimeError(
+            f"index_put: Index put requires the source and destination dtypes match, got {input.dtype.name} for the "
+            f"destination and {values.dtype.name} for the source; convert with .to(dtype)"
+        )
     check_number("index_put", values, input.dtype)
     lead = len(shape) - values.ndim
     if lead < 0 or any(a not in (1, b) for a, b in zip(values.shape, shape[lead:])):
-        raise RuntimeError(f"index_put: shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to "
-                           f"indexing result of shape {shape_text(shape)}")
+        raise RuntimeError(
+            f"index_put: shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to "
+            f"indexing result of shape {shape_text(shape)}"
+        )
 
 
 def _index_put(array: np.ndarray, values: Any, *rest: Any) -> None:
@@ -87,12 +93,22 @@ def _accumulate(array: np.ndarray, values: np.ndarray, indices: Sequence[np.ndar
 
 
 index_put_op = updating(
-    "index_put", _check_index_put, _index_put, variadic=True, doc="The elements at integer index tensors replaced, or added to.",
-    samples=lambda: [Sample((_MATRIX, _MATRIX + 20, _ROWS), (True,)), Sample((_MATRIX, _MATRIX[:, :1], None, _ROWS[:1]), (False,)),
-                     Sample((_MATRIX, 7, _ROWS, _ROWS), (False,))],
+    "index_put",
+    _check_index_put,
+    _index_put,
+    variadic=True,
+    doc="The elements at integer index tensors replaced, or added to.",
+    samples=lambda: [
+        Sample((_MATRIX, _MATRIX + 20, _ROWS), (True,)),
+        Sample((_MATRIX, _MATRIX[:, :1], None, _ROWS[:1]), (False,)),
+        Sample((_MATRIX, 7, _ROWS, _ROWS), (False,)),
+    ],
     reference=lambda x, values, *rest: _reference(_index_put, x, values, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, 1, _ROWS + 1), (False,), IndexError, "out of bounds"),
-                    ErrorSample((_MATRIX, _MATRIX[:, :3], _ROWS), (False,), RuntimeError, "cannot be broadcast")])
+    errors=lambda: [
+        ErrorSample((_MATRIX, 1, _ROWS + 1), (False,), IndexError, "out of bounds"),
+        ErrorSample((_MATRIX, _MATRIX[:, :3], _ROWS), (False,), RuntimeError, "cannot be broadcast"),
+    ],
+)
 
 
 def _reference(update: Any, x: np.ndarray, *arguments: Any) -> np.ndarray:
@@ -116,7 +132,8 @@ def as_indices(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` in which the elements at the index tensors are `values`, or have them added with `accumulate`.
 
-    Raises IndexError for indices out of range, RuntimeError for values of another dtype or a shape that does not broadcast.
+    Raises IndexError for indices out of range, RuntimeError for values of another dtype or a shape that does not
+    broadcast.
 
     Example:
         >>> import rushlight
@@ -140,13 +157,18 @@ def _check_mask(name: str, input: Meta, mask: Meta) -> None:
         raise RuntimeError(f"{name}: expected mask to be a bool tensor, got {mask.dtype.name}; compare it: mask != 0")
     lead = input.ndim - mask.ndim
     if lead < 0 or any(a not in (1, b) for a, b in zip(mask.shape, input.shape[lead:])):
-        raise RuntimeError(f"{name}: mask of shape {shape_text(mask.shape)} does not broadcast to the tensor's shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"{name}: mask of shape {shape_text(mask.shape)} does not broadcast to the tensor's shape "
+            f"{shape_text(input.shape)}"
+        )
 
 
 def _check_masked_fill(input: Meta, mask: Meta, value: Meta) -> None:
     _check_mask("masked_fill", input, mask)
     if value.ndim:
-        raise RuntimeError(f"masked_fill: only supports a 0-dimensional value tensor, got shape {shape_text(value.shape)}")
+        raise RuntimeError(
+            f"masked_fill: only supports a 0-dimensional value tensor, got shape {shape_text(value.shape)}"
+        )
     check_number("masked_fill", value, input.dtype)
 
 
@@ -155,10 +177,14 @@ def _masked_fill(array: np.ndarray, mask: np.ndarray, value: Any) -> None:
 
 
 masked_fill_op = updating(
-    "masked_fill", _check_masked_fill, _masked_fill, doc="One value in the places where a mask is True.",
+    "masked_fill",
+    _check_masked_fill,
+    _masked_fill,
+    doc="One value in the places where a mask is True.",
     samples=lambda: [Sample((_MATRIX, _MATRIX > 5, -1)), Sample((_MATRIX, _MATRIX[0] > 1, np.array(9.5, np.float32)))],
     reference=lambda x, mask, value: np.where(mask, value, x),
-    errors=lambda: [ErrorSample((_MATRIX, _MATRIX, 1), (), RuntimeError, "bool tensor")])
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX, 1), (), RuntimeError, "bool tensor")],
+)
 
 
 def _spread(name: str, input: Tensor, mask: Tensor) -> Tensor:
@@ -193,14 +219,20 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
 def _check_masked_scatter(input: Meta, mask: Meta, source: Meta) -> None:
     _check_mask("masked_scatter", input, mask)
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype.name} and {source.dtype.name}")
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype.name} and "
+            f"{source.dtype.name}"
+        )
 
 
 def _masked_scatter(array: np.ndarray, mask: np.ndarray, source: np.ndarray) -> None:
     mask = np.broadcast_to(mask, array.shape)
     count = int(np.count_nonzero(mask))
     if count > source.size:
-        raise RuntimeError(f"masked_scatter: expected source to have at least {count} elements, one for each True of mask, got {source.size}")
+        raise RuntimeError(
+            f"masked_scatter: expected source to have at least {count} elements, one for each True of mask, got "
+            f"{source.size}"
+        )
     if array.ndim:
         array[mask] = source.reshape(-1)[:count]
     elif count:
@@ -208,10 +240,14 @@ def _masked_scatter(array: np.ndarray, mask: np.ndarray, source: np.ndarray) -> 
 
 
 masked_scatter_op = updating(
-    "masked_scatter", _check_masked_scatter, _masked_scatter, doc="The elements of a source, in order, in the places where a mask is True.",
+    "masked_scatter",
+    _check_masked_scatter,
+    _masked_scatter,
+    doc="The elements of a source, in order, in the places where a mask is True.",
     samples=lambda: [Sample((_MATRIX, _MATRIX > 5, -_MATRIX)), Sample((_MATRIX, _MATRIX[0] > 1, _MATRIX))],
     reference=lambda x, mask, source: _reference(_masked_scatter, x, mask, source),
-    errors=lambda: [ErrorSample((_MATRIX, _MATRIX > 5, _MATRIX[0]), (), RuntimeError, "at least 6 elements")])
+    errors=lambda: [ErrorSample((_MATRIX, _MATRIX > 5, _MATRIX[0]), (), RuntimeError, "at least 6 elements")],
+)
 
 
 @function(out=False)
@@ -242,9 +278,14 @@ def _check_put(input: Meta, index: Meta, source: Meta, *, accumulate: bool) -> N
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"put: expected a long tensor for index, got {index.dtype.name}")
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"put: expected source and self expected to have the same dtype, got {source.dtype.name} and {input.dtype.name}")
+        raise RuntimeError(
+            f"put: expected source and self expected to have the same dtype, got {source.dtype.name} and "
+            f"{input.dtype.name}"
+        )
     if index.numel != source.numel:
-        raise RuntimeError(f"put: expected source and index to have the same number of elements, got {source.numel} and {index.numel}")
+        raise RuntimeError(
+            f"put: expected source and index to have the same number of elements, got {source.numel} and {index.numel}"
+        )
     if index.numel and not input.numel:
         raise IndexError("put: tried to put elements into an empty tensor")
 
@@ -260,15 +301,23 @@ def _put(array: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: b
 
 
 put_op = updating(
-    "put", _check_put, _put, doc="Elements replaced, or added to, by their position in row-major order.",
-    samples=lambda: [Sample((_MATRIX, _ROWS, _MATRIX[0, :3]), (True,)), Sample((_MATRIX, _ROWS[:2] - 1, _MATRIX[0, :2]), (False,))],
+    "put",
+    _check_put,
+    _put,
+    doc="Elements replaced, or added to, by their position in row-major order.",
+    samples=lambda: [
+        Sample((_MATRIX, _ROWS, _MATRIX[0, :3]), (True,)),
+        Sample((_MATRIX, _ROWS[:2] - 1, _MATRIX[0, :2]), (False,)),
+    ],
     reference=lambda x, *rest: _reference(_put, x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 10, _MATRIX[0, :3]), (False,), IndexError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, _ROWS + 10, _MATRIX[0, :3]), (False,), IndexError, "out of bounds")],
+)
 
 
 @function(out=False)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with `source` at the positions `index`, counted in row-major order, or added there with `accumulate`.
+    """A copy of `input` with `source` at the positions `index`, counted in row-major order, or added there with
+    `accumulate`.
 
     Raises IndexError for positions out of range, RuntimeError for other dtypes or differing numbers of elements.
     """

@@ -20,7 +20,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
-from rushlight.ops.create import Device, as_dtype, check_sizes, finish, sizes
+from rushlight.ops.allocation import check_sizes
+from rushlight.ops.create import Device, as_dtype, finish, sizes
 
 
 def _infer_draw(seed: Meta, offset: Meta, *, shape: tuple[int, ...], dtype: dtype, device: Any) -> Meta:
@@ -41,13 +42,19 @@ def _samples() -> list[Sample]:
     return [Sample((1, 2), ((3, 4), dtypes.float32, cpu)), Sample((2**63, 0), ((5,), dtypes.float64, cpu))]
 
 
-uniform_op = structured("rand", _infer_draw, random=True, doc="Uniform numbers in [0, 1) drawn from counter `offset` on.",
-                        samples=_samples)
-normal_op = structured("randn", _infer_normal, random=True, doc="Standard normal numbers drawn from counter `offset` on.",
-                       samples=_samples)
+uniform_op = structured(
+    "rand", _infer_draw, random=True, doc="Uniform numbers in [0, 1) drawn from counter `offset` on.", samples=_samples
+)
+normal_op = structured(
+    "randn", _infer_normal, random=True, doc="Standard normal numbers drawn from counter `offset` on.", samples=_samples
+)
 
-_UNIFORM = {dtypes.float32: (1, philox.uniform32), dtypes.float64: (2, philox.uniform64),
-            dtypes.float16: (1, philox.uniform_half(11)), dtypes.bfloat16: (1, philox.uniform_half(8))}
+_UNIFORM = {
+    dtypes.float32: (1, philox.uniform32),
+    dtypes.float64: (2, philox.uniform64),
+    dtypes.float16: (1, philox.uniform_half(11)),
+    dtypes.bfloat16: (1, philox.uniform_half(8)),
+}
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -81,16 +88,27 @@ def draw(op: Any, shape: tuple[int, ...], wanted: dtype, device: Any, generator:
     return op.apply(seed_offset, (shape, wanted, device))
 
 
-def _infer_randint(seed: Meta, offset: Meta, *, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> Meta:
+def _infer_randint(
+    seed: Meta, offset: Meta, *, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any
+) -> Meta:
     check_sizes("randint", shape)
     if low >= high:
-        raise RuntimeError(f"randint: expects low < high (random_ expects 'from' to be less than 'to'), got low={low} and high={high}")
+        raise RuntimeError(
+            f"randint: expects low < high (random_ expects 'from' to be less than 'to'), got low={low} and high={high}"
+        )
     return meta(dtype, shape, None, device)
 
 
 randint_op = structured(
-    "randint", _infer_randint, random=True, doc="Uniform integers in [low, high) drawn from counter `offset` on.",
-    samples=lambda: [Sample((1, 2), (-3, 5, (3, 4), dtypes.int64, cpu)), Sample((1, 0), (0, 1 << 40, (5,), dtypes.int64, cpu))])
+    "randint",
+    _infer_randint,
+    random=True,
+    doc="Uniform integers in [low, high) drawn from counter `offset` on.",
+    samples=lambda: [
+        Sample((1, 2), (-3, 5, (3, 4), dtypes.int64, cpu)),
+        Sample((1, 0), (0, 1 << 40, (5,), dtypes.int64, cpu)),
+    ],
+)
 
 _NARROW = 1 << 16  # spans up to here take one word, with a bias that nobody can measure
 
@@ -101,11 +119,17 @@ def randint_counters(n: int, low: int, high: int) -> int:
 
 
 @kernel(randint_op, "cpu")
-def _randint(seed: int, offset: int, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
+def _randint(
+    seed: int, offset: int, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any
+) -> np.ndarray:
     span = high - low
     words_each, convert = (1, philox.whole32(low, span)) if span <= _NARROW else (2, philox.whole64(low, span))
     wide = dtype.numpy if dtype.category <= 1 else np.dtype(np.int64)
-    return philox.generate(seed, offset, _count(shape), wide, words_each, convert).astype(dtype.numpy, copy=False).reshape(shape)
+    return (
+        philox.generate(seed, offset, _count(shape), wide, words_each, convert)
+        .astype(dtype.numpy, copy=False)
+        .reshape(shape)
+    )
 
 
 def _infer_randperm(seed: Meta, offset: Meta, *, n: int, dtype: dtype, device: Any) -> Meta:
@@ -114,13 +138,18 @@ def _infer_randperm(seed: Meta, offset: Meta, *, n: int, dtype: dtype, device: A
     return meta(dtype, (n,), None, device)
 
 
-randperm_op = structured("randperm", _infer_randperm, random=True, doc="The numbers below n in random order.",
-                         samples=lambda: [Sample((1, 2), (6, dtypes.int64, cpu))])
+randperm_op = structured(
+    "randperm",
+    _infer_randperm,
+    random=True,
+    doc="The numbers below n in random order.",
+    samples=lambda: [Sample((1, 2), (6, dtypes.int64, cpu))],
+)
 
 
 @kernel(randperm_op, "cpu")
 def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.ndarray:
-    # Sorting numbers whose high bits are random and whose low bits count gives a random order; numpy sorts integers quickly.
+    # Sorting numbers whose high bits are random and whose low bits count gives a random order, quickly.
     bits = max(n - 1, 0).bit_length()
     keys = philox.generate(seed, offset, n, np.dtype(np.uint64), 2, philox.whole64(0, 1 << 64))
     keys <<= np.uint64(bits)
@@ -134,8 +163,16 @@ def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.n
 
 
 @function(method=False)
-def rand(*args: Any, size: Sequence[int] | None = None, generator: Generator | None = None, dtype: dtype | None = None,
-         layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def rand(
+    *args: Any,
+    size: Sequence[int] | None = None,
+    generator: Generator | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Random numbers, uniform in [0, 1). Raises RuntimeError for a dtype that is not floating point.
 
     Example:
@@ -148,8 +185,16 @@ def rand(*args: Any, size: Sequence[int] | None = None, generator: Generator | N
 
 
 @function(method=False)
-def randn(*args: Any, size: Sequence[int] | None = None, generator: Generator | None = None, dtype: dtype | None = None,
-          layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def randn(
+    *args: Any,
+    size: Sequence[int] | None = None,
+    generator: Generator | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Random numbers from the normal distribution with mean 0 and variance 1 (complex ones: of both parts together).
 
     Raises RuntimeError for integer dtypes.
@@ -172,9 +217,18 @@ def normal_tensor(shape: tuple[int, ...], wanted: dtype, device: Any, generator:
 
 
 @function(method=False)
-def randint(*args: Any, low: int | None = None, high: int | None = None, size: Sequence[int] | None = None,
-            generator: Generator | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-            requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def randint(
+    *args: Any,
+    low: int | None = None,
+    high: int | None = None,
+    size: Sequence[int] | None = None,
+    generator: Generator | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Random integers, uniform in [low, high): `randint(high, size)` or `randint(low, high, size)`.
 
     Raises RuntimeError unless low < high.
@@ -195,19 +249,38 @@ def randint(*args: Any, low: int | None = None, high: int | None = None, size: S
         low, high = (low, args[0]) if high is None else (args[0], high)
     if high is None or len(args) > 2:
         raise TypeError("randint: takes (high, size) or (low, high, size)")
-    return finish(integers(int(low or 0), int(high), sizes("randint", (size,)), as_dtype("randint", dtype, dtypes.int64),
-                           as_device(device), generator), requires_grad)
+    return finish(
+        integers(
+            int(low or 0),
+            int(high),
+            sizes("randint", (size,)),
+            as_dtype("randint", dtype, dtypes.int64),
+            as_device(device),
+            generator,
+        ),
+        requires_grad,
+    )
 
 
-def integers(low: int, high: int, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
+def integers(
+    low: int, high: int, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None
+) -> Tensor:
     """Random integers in [low, high)."""
     seed_offset = (generator or default_generator).take(randint_counters(_count(shape), low, high))
     return randint_op.apply(seed_offset, (low, high, shape, wanted, device))
 
 
 @function(method=False)
-def randperm(n: int, *, generator: Generator | None = None, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-             requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """The numbers 0 to n - 1 in random order. Raises RuntimeError when n is negative.
 
     Example:

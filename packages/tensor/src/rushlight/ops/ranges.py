@@ -15,7 +15,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.ops.create import Device, arange_op, as_dtype, finish
+from rushlight.ops.allocation import arange_op
+from rushlight.ops.create import Device, as_dtype, finish
 
 Number = bool | int | float | complex
 
@@ -27,9 +28,12 @@ def _infer_linspace(start: Meta, end: Meta, *, steps: int, dtype: dtype, device:
 
 
 linspace_op = structured(
-    "linspace", _infer_linspace, doc="`steps` numbers from start to end, both included, at equal distances.",
+    "linspace",
+    _infer_linspace,
+    doc="`steps` numbers from start to end, both included, at equal distances.",
     samples=lambda: [Sample((0.0, 1.0), (5, dtypes.float32, cpu)), Sample((3, -3), (4, dtypes.float64, cpu))],
-    reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(dtype.numpy))
+    reference=lambda start, end, steps, dtype, device: np.linspace(start, end, steps).astype(dtype.numpy),
+)
 
 
 @kernel(linspace_op, "cpu")
@@ -53,7 +57,9 @@ def _ends(name: str, start: Any, end: Any, steps: Any, wanted: Any) -> tuple[Num
     for argument, x in (("start", start), ("end", end)):
         if isinstance(x, Tensor):
             if x.ndim:
-                raise RuntimeError(f"{name}: only supports 0-dimensional {argument} and end tensors, got shape {shape_text(x.shape)}")
+                raise RuntimeError(
+                    f"{name}: only supports 0-dimensional {argument} and end tensors, got shape {shape_text(x.shape)}"
+                )
             x = x.item()
         values.append(x)
     if not hasattr(steps, "__index__"):
@@ -67,8 +73,17 @@ def _ends(name: str, start: Any, end: Any, steps: Any, wanted: Any) -> tuple[Num
 
 
 @function(method=False)
-def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: dtype | None = None, layout: Any = None,
-             device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def linspace(
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, at equal distances. Raises RuntimeError for negative steps.
 
     Example:
@@ -81,8 +96,18 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
 
 
 @function(method=False)
-def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, *, dtype: dtype | None = None,
-             layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def logspace(
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """`base` to the power of `steps` numbers from `start` to `end`. Raises RuntimeError for negative steps.
 
     Example:
@@ -95,12 +120,20 @@ def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: flo
         first, last = int(first), int(last)
     wide = dtypes.complex128 if wanted.is_complex else dtypes.float64
     exponents = linspace_op.apply((first, last), (count, wide, as_device(device)))
-    return finish((base ** exponents).to(wanted), requires_grad)
+    return finish((base**exponents).to(wanted), requires_grad)
 
 
 @function(method=False)
-def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype: dtype | None = None, layout: Any = None,
-          device: Device = None, requires_grad: bool = False) -> Tensor:
+def range(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The numbers `start, start + step, ...` up to and including `end`; prefer `arange`.
 
     Raises RuntimeError for a step of zero or one that leads away from end.
@@ -110,7 +143,9 @@ def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype:
     if step == 0:
         raise RuntimeError("range: step must be nonzero")
     if (end - start) / step < 0:
-        raise RuntimeError(f"range: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}")
+        raise RuntimeError(
+            f"range: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}"
+        )
     params = (int((end - start) / step) + 1, as_dtype("range", dtype), as_device(device))
     return finish(arange_op.apply((start, step), params), requires_grad)
 
@@ -121,21 +156,33 @@ def _infer_eye(*, n: int, m: int, dtype: dtype, device: Any) -> Meta:
     return meta(dtype, (n, m), None, device)
 
 
-eye_op = structured("eye", _infer_eye, doc="Ones on the diagonal, zeros elsewhere.",
-                    samples=lambda: [Sample((), (2, 3, dtypes.float32, cpu)), Sample((), (3, 3, dtypes.int64, cpu))],
-                    reference=lambda n, m, dtype, device: np.eye(n, m, dtype=dtype.numpy))
+eye_op = structured(
+    "eye",
+    _infer_eye,
+    doc="Ones on the diagonal, zeros elsewhere.",
+    samples=lambda: [Sample((), (2, 3, dtypes.float32, cpu)), Sample((), (3, 3, dtypes.int64, cpu))],
+    reference=lambda n, m, dtype, device: np.eye(n, m, dtype=dtype.numpy),
+)
 
 
 @kernel(eye_op, "cpu")
 def _eye(n: int, m: int, dtype: dtype, device: Any) -> np.ndarray:
     result = np.zeros((n, m), dtype.numpy)
-    np.einsum("ii->i", result[:min(n, m), :min(n, m)])[...] = 1
+    np.einsum("ii->i", result[: min(n, m), : min(n, m)])[...] = 1
     return result
 
 
 @function(method=False)
-def eye(n: int, m: int | None = None, *, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-        requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """An n x m matrix (n x n without m) with ones on the diagonal. Raises RuntimeError for negative sizes.
 
     Example:
@@ -158,9 +205,14 @@ def _infer_triangle(*, row: int, col: int, offset: int, upper: bool, dtype: dtyp
 
 
 triangle_indices_op = structured(
-    "tril_indices", _infer_triangle, doc="The row and column indices of a triangle of a matrix.",
+    "tril_indices",
+    _infer_triangle,
+    doc="The row and column indices of a triangle of a matrix.",
     samples=lambda: [Sample((), (3, 4, 0, False, dtypes.int64, cpu)), Sample((), (3, 4, 1, True, dtypes.int64, cpu))],
-    reference=lambda row, col, offset, upper, dtype, device: np.array((np.triu_indices if upper else np.tril_indices)(row, offset, col)))
+    reference=lambda row, col, offset, upper, dtype, device: np.array(
+        (np.triu_indices if upper else np.tril_indices)(row, offset, col)
+    ),
+)
 
 
 @kernel(triangle_indices_op, "cpu")
@@ -170,7 +222,9 @@ def _triangle(row: int, col: int, offset: int, upper: bool, dtype: dtype, device
 
 
 @function(method=False, out=False)
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, device: Device = None, layout: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, device: Device = None, layout: Any = None
+) -> Tensor:
     """The indices of the lower triangle of a row x col matrix, shape `(2, n)`. Raises RuntimeError for negative sizes.
 
     Example:
@@ -179,10 +233,19 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.i
         tensor([[0, 1, 1],
                 [0, 0, 1]])
     """
-    return triangle_indices_op.apply((), (int(row), int(col), int(offset), False, as_dtype("tril_indices", dtype), as_device(device)))
+    return triangle_indices_op.apply(
+        (), (int(row), int(col), int(offset), False, as_dtype("tril_indices", dtype), as_device(device))
+    )
 
 
 @function(method=False, out=False)
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, device: Device = None, layout: Any = None) -> Tensor:
-    """The indices of the upper triangle of a row x col matrix, shape `(2, n)`. Raises RuntimeError for negative sizes."""
-    return triangle_indices_op.apply((), (int(row), int(col), int(offset), True, as_dtype("triu_indices", dtype), as_device(device)))
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, device: Device = None, layout: Any = None
+) -> Tensor:
+    """The indices of the upper triangle of a row x col matrix, shape `(2, n)`.
+
+    Raises RuntimeError for negative sizes.
+    """
+    return triangle_indices_op.apply(
+        (), (int(row), int(col), int(offset), True, as_dtype("triu_indices", dtype), as_device(device))
+    )

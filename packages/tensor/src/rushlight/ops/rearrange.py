@@ -17,11 +17,12 @@ from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import clone
 from rushlight.ops.create import sizes
-from rushlight.ops.index import index_select
+from rushlight.ops.gather import index_select
 from rushlight.ops.join import cat_op
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.slicing import sliced
-from rushlight.ops.view import expand_op, permute_op, reshape, reshaped, swapped
+from rushlight.ops.transpose import permute_op, swapped
+from rushlight.ops.view import expand_op, reshape, reshaped
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -33,9 +34,13 @@ def _infer_flip(input: Meta, *, dims: tuple[int, ...]) -> Meta:
     return meta(input.dtype, input.shape, None, input.device)
 
 
-flip_op = structured("flip", _infer_flip, doc="The elements in reverse order along dimensions.",
-                     samples=lambda: [Sample((_MATRIX,), ((0,),)), Sample((_MATRIX,), ((0, 1),)), Sample((_MATRIX,), ((),))],
-                     reference=lambda x, dims: np.flip(x, dims))
+flip_op = structured(
+    "flip",
+    _infer_flip,
+    doc="The elements in reverse order along dimensions.",
+    samples=lambda: [Sample((_MATRIX,), ((0,),)), Sample((_MATRIX,), ((0, 1),)), Sample((_MATRIX,), ((),))],
+    reference=lambda x, dims: np.flip(x, dims),
+)
 
 
 @kernel(flip_op, "cpu")
@@ -90,8 +95,10 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
                 [1, 3]])
     """
     if len(dims) != 2 or input.ndim < 2:
-        raise RuntimeError(f"rot90: expected total rotation dims == 2 and a tensor with at least 2 dims, got dims {list(dims)} and "
-                           f"{input.ndim} dims")
+        raise RuntimeError(
+            f"rot90: expected total rotation dims == 2 and a tensor with at least 2 dims, got dims {list(dims)} and "
+            f"{input.ndim} dims"
+        )
     for d in dims:
         if not -input.ndim <= d < input.ndim:
             raise RuntimeError(f"rot90: Rotation dim out of range, got {d} for {input.ndim} dims")
@@ -120,7 +127,8 @@ def _rolled(input: Tensor, shift: int, dim: int) -> Tensor:
 
 @function(out=False)
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
-    """A copy with the elements moved by `shifts` places along `dims`, round the end; without dims through all of them in a row.
+    """A copy with the elements moved by `shifts` places along `dims`, round the end; without dims through all of them
+    in a row.
 
     Raises RuntimeError when shifts and dims differ in number, IndexError for a dimension out of range.
 
@@ -134,7 +142,11 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] =
     if not shifts:
         raise RuntimeError("roll: `shifts` required")
     if not dims and len(shifts) == 1:
-        return reshaped(_rolled(reshape(input, -1), shifts[0], 0), input._meta.shape).clone() if input.numel() else input.clone()
+        return (
+            reshaped(_rolled(reshape(input, -1), shifts[0], 0), input._meta.shape).clone()
+            if input.numel()
+            else input.clone()
+        )
     if len(shifts) != len(dims):
         raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {len(shifts)}, dims: {len(dims)}")
     result = input
@@ -160,16 +172,22 @@ def repeat(input: Tensor, *args: Any, repeats: Sequence[int] | None = None) -> T
     """
     times = sizes("repeat", args if repeats is None else (repeats,))
     if len(times) < input.ndim:
-        raise RuntimeError("repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got "
-                           f"{list(times)} for shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got "
+            f"{list(times)} for shape {shape_text(input.shape)}"
+        )
     if min(times, default=0) < 0:
-        raise RuntimeError(f"repeat: repeats must not be negative (trying to create tensor with negative dimension), got {list(times)}")
+        raise RuntimeError(
+            f"repeat: repeats must not be negative (trying to create tensor with negative dimension), got {list(times)}"
+        )
     shape = (1,) * (len(times) - input.ndim) + input._meta.shape
     spread, wide = [], []
     for n, size in zip(times, shape):
         spread += [1, size]
         wide += [n, size]
-    repeated = clone(expand_op.apply((reshaped(input, tuple(spread)),), (tuple(wide),)), memory_format=contiguous_format)
+    repeated = clone(
+        expand_op.apply((reshaped(input, tuple(spread)),), (tuple(wide),)), memory_format=contiguous_format
+    )
     return reshaped(repeated, tuple([n * size for n, size in zip(times, shape)]))
 
 
@@ -187,8 +205,12 @@ def tile(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor
 
 
 repeat_indices_op = structured(
-    "repeat_indices", lambda repeats: None, doc="The index of each element, as often as it says.",
-    samples=lambda: [Sample((np.array([2, 0, 3]),))], reference=lambda repeats: np.repeat(np.arange(repeats.size), repeats))
+    "repeat_indices",
+    lambda repeats: None,
+    doc="The index of each element, as often as it says.",
+    samples=lambda: [Sample((np.array([2, 0, 3]),))],
+    reference=lambda repeats: np.repeat(np.arange(repeats.size), repeats),
+)
 
 
 @kernel(repeat_indices_op, "cpu")
@@ -199,12 +221,13 @@ def _repeat_indices(repeats: np.ndarray) -> np.ndarray:
 
 
 @function(out=False)
-def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *,
-                      output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element (or part along `dim`) repeated in place; `repeats` is one number, or a tensor with one for each.
 
-    With one tensor alone the index of each of its elements, repeated as often as it says. Raises RuntimeError for negative numbers, for
-    repeats that do not fit, or that are not integers.
+    With one tensor alone the index of each of its elements, repeated as often as it says. Raises RuntimeError for
+    negative numbers, for repeats that do not fit, or that are not integers.
 
     Example:
         >>> import rushlight
@@ -225,15 +248,19 @@ def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: i
         if repeats.dtype not in (dtypes.int64, dtypes.int32):
             raise RuntimeError(f"repeat_interleave: repeats has to be Long or Int tensor, got {repeats.dtype.name}")
         if repeats.ndim > 1 or repeats.numel() not in (1, size):
-            raise RuntimeError(f"repeat_interleave: repeats must have the same size as input along dim {at}, got "
-                               f"{shape_text(repeats.shape)} for {size}")
+            raise RuntimeError(
+                f"repeat_interleave: repeats must have the same size as input along dim {at}, got "
+                f"{shape_text(repeats.shape)} for {size}"
+            )
         index = repeat_indices_op.apply((expand_op.apply((reshaped(repeats, (repeats.numel(),)),), ((size,),)),))
         if output_size is not None and index.numel() != output_size:
-            raise RuntimeError(f"repeat_interleave: Allocated size does not match required size, got output_size {output_size} for "
-                               f"{index.numel()}")
+            raise RuntimeError(
+                f"repeat_interleave: Allocated size does not match required size, got output_size {output_size} for "
+                f"{index.numel()}"
+            )
         return index_select(input, at, index)
     if repeats < 0:
         raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, got {repeats}")
     shape = input._meta.shape
-    wide = expand_op.apply((unsqueeze(input, at + 1),), ((*shape[:at + 1], int(repeats), *shape[at + 1:]),))
-    return reshaped(clone(wide, memory_format=contiguous_format), (*shape[:at], size * int(repeats), *shape[at + 1:]))
+    wide = expand_op.apply((unsqueeze(input, at + 1),), ((*shape[: at + 1], int(repeats), *shape[at + 1 :]),))
+    return reshaped(clone(wide, memory_format=contiguous_format), (*shape[:at], size * int(repeats), *shape[at + 1 :]))

@@ -30,8 +30,11 @@ def _read_as(self: Tensor, source: Tensor, shape: tuple[int, ...], strides: tupl
 
 
 @function(out=False, public=False)
-def resize_(input: Tensor, *args: Any, size: Sequence[int] | None = None, memory_format: memory_format = contiguous_format) -> Tensor:
-    """Give this tensor another shape: over its memory where that is large enough, else over new memory that begins with the old elements.
+def resize_(
+    input: Tensor, *args: Any, size: Sequence[int] | None = None, memory_format: memory_format = contiguous_format
+) -> Tensor:
+    """Give this tensor another shape: over its memory where that is large enough, else over new memory that begins with
+    the old elements.
 
     Raises RuntimeError for tensors that require grad.
 
@@ -68,8 +71,13 @@ def resize_as_(input: Tensor, the_template: Tensor, memory_format: memory_format
 
 
 @function(out=False, public=False)
-def set_(input: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Sequence[int] | None = None,
-         stride: Sequence[int] | None = None) -> Tensor:
+def set_(
+    input: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
     """Let this tensor read the memory of another one, in its geometry or in another; without source it becomes empty.
 
     Raises RuntimeError for another dtype, or a geometry that exceeds the memory.
@@ -77,8 +85,12 @@ def set_(input: Tensor, source: Tensor | None = None, storage_offset: int = 0, s
     if source is None:
         return _read_as(input, wrap(np.empty(0, input._meta.numpy), meta(input.dtype, (0,))), (0,), (1,), 0)
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"set_: could not set tensor of type {input.dtype.name} to a tensor of type {source.dtype.name}")
+        raise RuntimeError(
+            f"set_: could not set tensor of type {input.dtype.name} to a tensor of type {source.dtype.name}"
+        )
     if size is None:
         return _read_as(input, source, source._meta.shape, source._meta.strides, source.storage_offset())
     shape = tuple(size)
-    return _read_as(input, source, shape, contiguous_strides(shape) if stride is None else tuple(stride), storage_offset)
+    return _read_as(
+        input, source, shape, contiguous_strides(shape) if stride is None else tuple(stride), storage_offset
+    )

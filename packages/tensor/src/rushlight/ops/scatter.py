@@ -12,9 +12,11 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
-from rushlight.ops.create import filled, number_array
-from rushlight.ops.index import along, check_bounds, check_gather
+from rushlight.ops.create import filled
+from rushlight.ops.gather import along, check_gather
+from rushlight.ops.index import check_bounds
 from rushlight.ops.index_along import check_source
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import expand
@@ -24,7 +26,9 @@ _INDEX = np.array([[0, 1, 0, 2], [2, 2, 1, 0]])
 Number = bool | int | float | complex
 
 
-def _prepared(name: str, array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> tuple[np.ndarray, np.ndarray, Any]:
+def _prepared(
+    name: str, array: np.ndarray, index: np.ndarray, src: Any, dim: int
+) -> tuple[np.ndarray, np.ndarray, Any]:
     """Array, checked index and the part of src that the index covers, with 0-dim ones as vectors."""
     if not array.ndim:
         array = array.reshape(1)
@@ -52,7 +56,9 @@ def _reference(update: Any) -> Any:
 def _check_scatter(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:
     check_gather("scatter", input, index, dim, src)
     if not src.weak and src.dtype is not input.dtype:
-        raise RuntimeError(f"scatter: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}")
+        raise RuntimeError(
+            f"scatter: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}"
+        )
     check_number("scatter", src, input.dtype)
 
 
@@ -64,11 +70,20 @@ def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
 
 
 scatter_op = updating(
-    "scatter", _check_scatter, _scatter, doc="`result[index[i, j], j] = src[i, j]` along dimension 0, likewise along others.",
-    samples=lambda: [Sample((_MATRIX, np.array([[2, 1, 0, 1]]), _MATRIX + 20), (0,)), Sample((_MATRIX, _INDEX[:, :2], 7.5), (1,))],
+    "scatter",
+    _check_scatter,
+    _scatter,
+    doc="`result[index[i, j], j] = src[i, j]` along dimension 0, likewise along others.",
+    samples=lambda: [
+        Sample((_MATRIX, np.array([[2, 1, 0, 1]]), _MATRIX + 20), (0,)),
+        Sample((_MATRIX, _INDEX[:, :2], 7.5), (1,)),
+    ],
     reference=lambda x, *rest: _reference(_scatter)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, 1), (0,), RuntimeError, "out of bounds"),
-                    ErrorSample((_MATRIX, _INDEX - 1, 1), (0,), RuntimeError, "out of bounds")])
+    errors=lambda: [
+        ErrorSample((_MATRIX, _INDEX + 1, 1), (0,), RuntimeError, "out of bounds"),
+        ErrorSample((_MATRIX, _INDEX - 1, 1), (0,), RuntimeError, "out of bounds"),
+    ],
+)
 
 
 def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
@@ -88,10 +103,14 @@ def _check_scatter_add(input: Meta, index: Meta, src: Meta, *, dim: int) -> None
 
 
 scatter_add_op = updating(
-    "scatter_add", _check_scatter_add, _add, doc="`result[index[i, j], j] += src[i, j]` along dimension 0, likewise along others.",
+    "scatter_add",
+    _check_scatter_add,
+    _add,
+    doc="`result[index[i, j], j] += src[i, j]` along dimension 0, likewise along others.",
     samples=lambda: [Sample((_MATRIX, _INDEX, _MATRIX + 20), (0,)), Sample((_MATRIX, _INDEX[:, :2], _MATRIX), (1,))],
     reference=lambda x, *rest: _reference(_add)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0,), RuntimeError, "out of bounds")])
+    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0,), RuntimeError, "out of bounds")],
+)
 
 
 # scatter_reduce
@@ -137,10 +156,15 @@ def _check_scatter_reduce(input: Meta, index: Meta, src: Meta, *, dim: int, redu
     _check_reduce("scatter_reduce", reduce)
     check_gather("scatter_reduce", input, index, dim, src)
     if src.dtype is not input.dtype:
-        raise RuntimeError(f"scatter_reduce: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}")
+        raise RuntimeError(
+            f"scatter_reduce: expected input.dtype to be equal to src.dtype, got {input.dtype.name} and "
+            f"{src.dtype.name}"
+        )
 
 
-def _scatter_reduce(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduce: str, include_self: bool) -> None:
+def _scatter_reduce(
+    array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduce: str, include_self: bool
+) -> None:
     if not index.size:
         return
     array, index, src = _prepared("scatter_reduce", array, index, src, dim)
@@ -148,17 +172,27 @@ def _scatter_reduce(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: 
 
 
 scatter_reduce_op = updating(
-    "scatter_reduce", _check_scatter_reduce, _scatter_reduce, doc="Values combined into the places that an index addresses.",
-    samples=lambda: [Sample((_MATRIX, _INDEX, _MATRIX + 2), (0, reduce, include)) for reduce in _UFUNCS for include in (True, False)],
+    "scatter_reduce",
+    _check_scatter_reduce,
+    _scatter_reduce,
+    doc="Values combined into the places that an index addresses.",
+    samples=lambda: [
+        Sample((_MATRIX, _INDEX, _MATRIX + 2), (0, reduce, include)) for reduce in _UFUNCS for include in (True, False)
+    ],
     reference=lambda x, *rest: _reference(_scatter_reduce)(x, *rest),
-    errors=lambda: [ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0, "sum", True), RuntimeError, "out of bounds"),
-                    ErrorSample((_MATRIX, _INDEX, _MATRIX), (0, "max", True), RuntimeError, "must be one of")])
+    errors=lambda: [
+        ErrorSample((_MATRIX, _INDEX + 1, _MATRIX), (0, "sum", True), RuntimeError, "out of bounds"),
+        ErrorSample((_MATRIX, _INDEX, _MATRIX), (0, "max", True), RuntimeError, "must be one of"),
+    ],
+)
 
 
 # Functions
 
 
-def _written(twin: bool, name: str, input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str | None) -> Tensor:
+def _written(
+    twin: bool, name: str, input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str | None
+) -> Tensor:
     at = check_dim(name, dim, input.ndim)
     src = value if src is None else src
     if reduce is None:
@@ -178,12 +212,20 @@ def fill_like(value: Number, like: Tensor) -> Tensor:
 
 
 @function()
-def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None,
-            reduce: str | None = None) -> Tensor:
-    """A copy of `input` with `src` (a tensor or number) at the places `index` along `dim`; `reduce` may be "add" or "multiply".
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """A copy of `input` with `src` (a tensor or number) at the places `index` along `dim`; `reduce` may be "add" or
+    "multiply".
 
-    Shapes: `index` is no larger than `src`, nor than `input` apart from `dim`. Raises RuntimeError for shapes and dtypes that do not fit
-    and for indices outside the dimension.
+    Shapes: `index` is no larger than `src`, nor than `input` apart from `dim`. Raises RuntimeError for shapes and
+    dtypes that do not fit and for indices outside the dimension.
 
     Example:
         >>> import rushlight
@@ -195,8 +237,15 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
 
 
 @function(out=False, public=False)
-def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None,
-             reduce: str | None = None) -> Tensor:
+def scatter_(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+) -> Tensor:
     """In-place form of `scatter`."""
     return _written(True, "scatter_", input, dim, index, src, value, reduce)
 
@@ -220,7 +269,9 @@ def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @function()
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """A copy of `input` with `src` combined into the places `index` along `dim` by sum, prod, mean, amax or amin.
 
     Without `include_self` the values that were there do not count. Shapes and errors as for `scatter`.
@@ -230,11 +281,15 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         >>> rushlight.ones(2).scatter_reduce(0, rushlight.tensor([1, 1]), rushlight.tensor([2., 3.]), "amax")
         tensor([1., 3.])
     """
-    return scatter_reduce_op.apply((input, index, src), (check_dim("scatter_reduce", dim, input.ndim), reduce, bool(include_self)))
+    return scatter_reduce_op.apply(
+        (input, index, src), (check_dim("scatter_reduce", dim, input.ndim), reduce, bool(include_self))
+    )
 
 
 @function(out=False, public=False)
-def scatter_reduce_(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce_(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """In-place form of `scatter_reduce`."""
     params = (check_dim("scatter_reduce_", dim, input.ndim), reduce, bool(include_self))
     return INPLACE[scatter_reduce_op].apply((input, index, src), params)
@@ -251,7 +306,9 @@ def _wide(input: Tensor, index: Tensor, source: Tensor, at: int) -> Tensor:
     return expand(index, source.shape)
 
 
-def _index_reduce(twin: bool, name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+def _index_reduce(
+    twin: bool, name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool
+) -> Tensor:
     at = check_dim(name, dim, input.ndim)
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}: reduce argument must be prod, mean, amax or amin, got {reduce}")
@@ -261,16 +318,20 @@ def _index_reduce(twin: bool, name: str, input: Tensor, dim: int, index: Tensor,
 
 
 @function()
-def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """A copy of `input` with the parts of `source` combined into the places `index` (a vector) of dimension `dim`.
 
-    `reduce` is prod, mean, amax or amin; without `include_self` the values that were there do not count. Raises RuntimeError for indices out
-    of range and for shapes and dtypes that do not fit.
+    `reduce` is prod, mean, amax or amin; without `include_self` the values that were there do not count. Raises
+    RuntimeError for indices out of range and for shapes and dtypes that do not fit.
     """
     return _index_reduce(False, "index_reduce", input, dim, index, source, reduce, include_self)
 
 
 @function(out=False, public=False)
-def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def index_reduce_(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """In-place form of `index_reduce`."""
     return _index_reduce(True, "index_reduce_", input, dim, index, source, reduce, include_self)

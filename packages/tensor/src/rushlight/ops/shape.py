@@ -17,7 +17,8 @@ from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import sizes
 from rushlight.ops.strided import as_strided
-from rushlight.ops.view import complete_shape, reshaped, transpose, view_op
+from rushlight.ops.transpose import transpose
+from rushlight.ops.view import complete_shape, reshaped, view_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -32,16 +33,31 @@ def _infer_view_dtype(input: Meta, *, dtype: dtype) -> Meta:
     if input.ndim == 0:
         raise RuntimeError("view: a 0-dimensional tensor cannot be read as a dtype of another size; unsqueeze it first")
     if input.strides[-1] != 1:
-        raise RuntimeError(f"view: the last stride must be 1 to read {input.dtype.name} as {dtype.name} (sizes {have} and {want} bytes), "
-                           f"got strides {input.strides}; use .contiguous() first")
+        raise RuntimeError(
+            f"view: the last stride must be 1 to read {input.dtype.name} as {dtype.name} (sizes {have} and {want} "
+            "bytes), "
+            f"got strides {input.strides}; use .contiguous() first"
+        )
     if have > want:
         factor = have // want
-        return meta(dtype, (*input.shape[:-1], input.shape[-1] * factor), (*[s * factor for s in input.strides[:-1]], 1), input.device)
+        return meta(
+            dtype,
+            (*input.shape[:-1], input.shape[-1] * factor),
+            (*[s * factor for s in input.strides[:-1]], 1),
+            input.device,
+        )
     factor = want // have
     if input.shape[-1] % factor or any(s % factor for s in input.strides[:-1]):
-        raise RuntimeError(f"view: the last size and the other strides must be divisible by {factor} to read {input.dtype.name} as "
-                           f"{dtype.name}, got shape {shape_text(input.shape)} and strides {input.strides}")
-    return meta(dtype, (*input.shape[:-1], input.shape[-1] // factor), (*[s // factor for s in input.strides[:-1]], 1), input.device)
+        raise RuntimeError(
+            f"view: the last size and the other strides must be divisible by {factor} to read {input.dtype.name} as "
+            f"{dtype.name}, got shape {shape_text(input.shape)} and strides {input.strides}"
+        )
+    return meta(
+        dtype,
+        (*input.shape[:-1], input.shape[-1] // factor),
+        (*[s // factor for s in input.strides[:-1]], 1),
+        input.device,
+    )
 
 
 def _view_dtype(array: np.ndarray, dtype: dtype) -> np.ndarray:
@@ -51,10 +67,14 @@ def _view_dtype(array: np.ndarray, dtype: dtype) -> np.ndarray:
 
 
 view_dtype_op = declare.view(
-    "view_dtype", _infer_view_dtype, _view_dtype, doc="The same bytes read as another dtype.",
+    "view_dtype",
+    _infer_view_dtype,
+    _view_dtype,
+    doc="The same bytes read as another dtype.",
     samples=lambda: [Sample((_MATRIX,), (named("int32"),)), Sample((_MATRIX,), (named("int16"),))],
     reference=lambda x, dtype: x.view(dtype.numpy),
-    errors=lambda: [ErrorSample((_MATRIX.T,), (named("float64"),), RuntimeError, "last stride must be 1")])
+    errors=lambda: [ErrorSample((_MATRIX.T,), (named("float64"),), RuntimeError, "last stride must be 1")],
+)
 
 
 # Functions
@@ -64,7 +84,8 @@ view_dtype_op = declare.view(
 def view(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:
     """The same memory in another shape (one size may be -1), or its bytes read as another dtype.
 
-    Raises RuntimeError when the number of elements does not fit, or when the strides would need a copy (then use `reshape`).
+    Raises RuntimeError when the number of elements does not fit, or when the strides would need a copy (then use
+    `reshape`).
 
     Example:
         >>> import rushlight
@@ -98,14 +119,17 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         rushlight.Size([2, 15])
     """
     shape = input._meta.shape
-    start, end = check_dim("flatten", start_dim, len(shape), "start_dim"), check_dim("flatten", end_dim, len(shape), "end_dim")
+    start, end = (
+        check_dim("flatten", start_dim, len(shape), "start_dim"),
+        check_dim("flatten", end_dim, len(shape), "end_dim"),
+    )
     if start > end:
         raise RuntimeError(f"flatten: start_dim must not come after end_dim, got {start_dim} and {end_dim}")
     if not shape:
         return reshaped(input, (1,))
     if start == end:
         return input
-    return reshaped(input, (*shape[:start], math.prod(shape[start:end + 1]), *shape[end + 1:]))
+    return reshaped(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @function(out=False)
@@ -134,8 +158,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     try:
         parts = complete_shape("unflatten", tuple([int(s) for s in sizes]), shape[at])
     except RuntimeError as error:
-        raise RuntimeError(f"unflatten: sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]}): {error}") from None
-    return reshaped_view(input, (*shape[:at], *parts, *shape[at + 1:]))
+        raise RuntimeError(
+            f"unflatten: sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]}): {error}"
+        ) from None
+    return reshaped_view(input, (*shape[:at], *parts, *shape[at + 1 :]))
 
 
 def reshaped_view(input: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -159,7 +185,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @function(out=False)
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """The tensor without its dimensions of size 1, or without those among `dim`. Raises IndexError when one is out of range.
+    """The tensor without its dimensions of size 1, or without those among `dim`. Raises IndexError when one is out of
+    range.
 
     Example:
         >>> import rushlight
@@ -167,7 +194,9 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         rushlight.Size([1, 3])
     """
     shape = input._meta.shape
-    dims = range(len(shape)) if dim is None else () if dim == () or dim == [] else check_dims("squeeze", dim, len(shape))
+    dims = (
+        range(len(shape)) if dim is None else () if dim == () or dim == [] else check_dims("squeeze", dim, len(shape))
+    )
     return view_op.apply((input,), (tuple([size for d, size in enumerate(shape) if size != 1 or d not in dims]),))
 
 
@@ -177,7 +206,9 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 def become(name: str, self: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     """Make a tensor be what `change` gives for it: other shape and strides, the same memory, its history extended."""
     if self.requires_grad and self.is_leaf:
-        raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation; use {name[:-1]}()")
+        raise RuntimeError(
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation; use {name[:-1]}()"
+        )
     before = wrap(self._array, self._meta, self.storage())
     before._auto = self._auto
     after = change(before)

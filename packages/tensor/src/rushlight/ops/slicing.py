@@ -23,7 +23,7 @@ _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 def _infer_select(input: Meta, index: Meta, *, dim: int) -> Meta:
     shape, strides = input.shape, input.strides
-    return strided(input, shape[:dim] + shape[dim + 1:], strides[:dim] + strides[dim + 1:])
+    return strided(input, shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :])
 
 
 _LEAD = tuple([(slice(None),) * d for d in range(65)])  # the index that passes over the first d dimensions
@@ -37,16 +37,23 @@ def _select(array: np.ndarray, index: int, dim: int) -> np.ndarray:
 
 
 select_op = view(
-    "select", _infer_select, _select, doc="The part at one index of a dimension, without that dimension.",
+    "select",
+    _infer_select,
+    _select,
+    doc="The part at one index of a dimension, without that dimension.",
     samples=lambda: [Sample((_MATRIX, 1), (0,)), Sample((_MATRIX, -1), (1,)), Sample((_MATRIX[0], 2), (0,))],
     reference=lambda x, index, dim: np.take(x, index, dim),
-    errors=lambda: [ErrorSample((_MATRIX, 3), (0,), IndexError, "out of bounds"),
-                    ErrorSample((_MATRIX, -4), (0,), IndexError, "out of bounds")])
+    errors=lambda: [
+        ErrorSample((_MATRIX, 3), (0,), IndexError, "out of bounds"),
+        ErrorSample((_MATRIX, -4), (0,), IndexError, "out of bounds"),
+    ],
+)
 
 
 @function(out=False)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The part of a tensor at `index` of dimension `dim`, which goes away; a view. Raises IndexError when either is out of range.
+    """The part of a tensor at `index` of dimension `dim`, which goes away; a view. Raises IndexError when either is out
+    of range.
 
     Example:
         >>> import rushlight
@@ -58,7 +65,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select: a 0-dim tensor has no dimension to select from")
     at, index = check_dim("select", dim, len(shape)), int(index)
     if not -shape[at] <= index < shape[at]:
-        raise IndexError(f"select: index {index} out of range for dimension {at} of the tensor of shape {shape_text(shape)}")
+        raise IndexError(
+            f"select: index {index} out of range for dimension {at} of the tensor of shape {shape_text(shape)}"
+        )
     return select_op.apply((input, index), (at,))
 
 
@@ -67,23 +76,33 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def _infer_slice(input: Meta, start: Meta, *, dim: int, length: int, step: int) -> Meta:
     if length < 0 or length * step - step >= input.shape[dim] > 0 or step < 1:
-        raise RuntimeError(f"slice: {length} elements in steps of {step} do not fit in dimension {dim} of size {input.shape[dim]}")
+        raise RuntimeError(
+            f"slice: {length} elements in steps of {step} do not fit in dimension {dim} of size {input.shape[dim]}"
+        )
     shape, strides = input.shape, input.strides
-    return strided(input, (*shape[:dim], length, *shape[dim + 1:]), (*strides[:dim], strides[dim] * step, *strides[dim + 1:]))
+    return strided(
+        input, (*shape[:dim], length, *shape[dim + 1 :]), (*strides[:dim], strides[dim] * step, *strides[dim + 1 :])
+    )
 
 
 def _slice(array: np.ndarray, start: int, dim: int, length: int, step: int) -> np.ndarray:
     result = array[(*_LEAD[dim], slice(start, start + length * step, step))]
     if result.shape[dim] != length:
-        raise IndexError(f"slice: start {start} with length {length} exceeds dimension {dim} of size {array.shape[dim]}")
+        raise IndexError(
+            f"slice: start {start} with length {length} exceeds dimension {dim} of size {array.shape[dim]}"
+        )
     return result
 
 
 slice_op = view(
-    "slice", _infer_slice, _slice, doc="`length` places of a dimension, `step` apart, from `start` on.",
+    "slice",
+    _infer_slice,
+    _slice,
+    doc="`length` places of a dimension, `step` apart, from `start` on.",
     samples=lambda: [Sample((_MATRIX, 1), (0, 2, 1)), Sample((_MATRIX, 0), (1, 2, 3)), Sample((_MATRIX, 2), (1, 0, 1))],
     reference=lambda x, start, dim, length, step: np.take(x, range(start, start + length * step, step), dim),
-    errors=lambda: [ErrorSample((_MATRIX, 2), (0, 2, 1), IndexError, "exceeds dimension")])
+    errors=lambda: [ErrorSample((_MATRIX, 2), (0, 2, 1), IndexError, "exceeds dimension")],
+)
 
 
 def sliced(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
@@ -93,20 +112,28 @@ def sliced(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Ten
 
 
 def _infer_slice_backward(grad: Meta, start: Meta, *, dim: int, size: int, step: int) -> Meta:
-    return meta(grad.dtype, (*grad.shape[:dim], size, *grad.shape[dim + 1:]), None, grad.device)
+    return meta(grad.dtype, (*grad.shape[:dim], size, *grad.shape[dim + 1 :]), None, grad.device)
 
 
 slice_backward = structured(
-    "slice_backward", _infer_slice_backward, doc="Zeros with the operand in the places that `slice` takes.",
+    "slice_backward",
+    _infer_slice_backward,
+    doc="Zeros with the operand in the places that `slice` takes.",
     samples=lambda: [Sample((_MATRIX[:2], 1), (0, 5, 2)), Sample((_MATRIX, 0), (1, 4, 1))],
     reference=lambda g, start, dim, size, step: np.add.reduce(
-        [np.where(np.arange(size).reshape(-1, *[1] * (g.ndim - dim - 1)) == start + i * step, np.take(g, [i], dim), 0)
-         for i in range(g.shape[dim])]))
+        [
+            np.where(
+                np.arange(size).reshape(-1, *[1] * (g.ndim - dim - 1)) == start + i * step, np.take(g, [i], dim), 0
+            )
+            for i in range(g.shape[dim])
+        ]
+    ),
+)
 
 
 @kernel(slice_backward, "cpu")
 def _slice_backward(grad: np.ndarray, start: int, dim: int, size: int, step: int) -> np.ndarray:
-    result = np.zeros((*grad.shape[:dim], size, *grad.shape[dim + 1:]), grad.dtype)
+    result = np.zeros((*grad.shape[:dim], size, *grad.shape[dim + 1 :]), grad.dtype)
     _slice(result, start, dim, grad.shape[dim], step)[...] = grad
     return result
 
@@ -152,9 +179,13 @@ def _infer_unbind(input: Meta, *, dim: int) -> tuple[Meta, ...]:
 
 
 unbind_op = view(
-    "unbind", _infer_unbind, lambda array, dim: [_select(array, i, dim) for i in range(array.shape[dim])],
-    doc="The parts at every index of a dimension.", samples=lambda: [Sample((_MATRIX,), (0,)), Sample((_MATRIX,), (1,))],
-    reference=lambda x, dim: tuple(np.moveaxis(x, dim, 0)))
+    "unbind",
+    _infer_unbind,
+    lambda array, dim: [_select(array, i, dim) for i in range(array.shape[dim])],
+    doc="The parts at every index of a dimension.",
+    samples=lambda: [Sample((_MATRIX,), (0,)), Sample((_MATRIX,), (1,))],
+    reference=lambda x, dim: tuple(np.moveaxis(x, dim, 0)),
+)
 
 
 @function(out=False)
@@ -173,8 +204,11 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 def _infer_split(input: Meta, *, sizes: tuple[int, ...], dim: int) -> tuple[Meta, ...]:
     if min(sizes, default=0) < 0 or sum(sizes) != input.shape[dim]:
-        raise RuntimeError(f"split: split sizes {list(sizes)} must not be negative and add up to the size {input.shape[dim]} of dim {dim}")
-    lead, tail = input.shape[:dim], input.shape[dim + 1:]
+        raise RuntimeError(
+            f"split: split sizes {list(sizes)} must not be negative and add up to the size {input.shape[dim]} of dim "
+            f"{dim}"
+        )
+    lead, tail = input.shape[:dim], input.shape[dim + 1 :]
     return tuple([strided(input, (*lead, size, *tail), input.strides) for size in sizes])
 
 
@@ -186,14 +220,25 @@ def _split(array: np.ndarray, sizes: tuple[int, ...], dim: int) -> list[np.ndarr
     return parts
 
 
-split_op = view("split", _infer_split, _split, doc="A dimension cut into stretches of the given sizes.",
-                samples=lambda: [Sample((_MATRIX,), ((1, 3), 1)), Sample((_MATRIX,), ((3, 0), 0))],
-                reference=lambda x, sizes, dim: tuple(np.split(x, np.cumsum(sizes)[:-1], dim)))
+split_op = view(
+    "split",
+    _infer_split,
+    _split,
+    doc="A dimension cut into stretches of the given sizes.",
+    samples=lambda: [Sample((_MATRIX,), ((1, 3), 1)), Sample((_MATRIX,), ((3, 0), 0))],
+    reference=lambda x, sizes, dim: tuple(np.split(x, np.cumsum(sizes)[:-1], dim)),
+)
 
 
 @function(out=False, aliases=("split_with_sizes", "unsafe_split"))
-def split(input: Tensor, split_size_or_sizes: int | Sequence[int] | None = None, dim: int = 0, *, split_size: Any = None,
-          split_sizes: Any = None) -> tuple[Tensor, ...]:
+def split(
+    input: Tensor,
+    split_size_or_sizes: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: Any = None,
+    split_sizes: Any = None,
+) -> tuple[Tensor, ...]:
     """Dimension `dim` cut into views of a size each (the last may be smaller), or of the sizes in a list.
 
     Raises RuntimeError when the sizes do not add up to the size of `dim`, IndexError when `dim` is out of range.
@@ -220,7 +265,8 @@ def split(input: Tensor, split_size_or_sizes: int | Sequence[int] | None = None,
 
 @function(out=False, aliases=("unsafe_chunk",))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Dimension `dim` cut into at most `chunks` views of equal size, the last smaller. Raises RuntimeError unless chunks is positive.
+    """Dimension `dim` cut into at most `chunks` views of equal size, the last smaller. Raises RuntimeError unless
+    chunks is positive.
 
     Example:
         >>> import rushlight
@@ -239,11 +285,18 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @function(out=False)
-def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor | None = None, dim: int = 0, *,
-                 indices: Any = None, sections: int | None = None) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: int | Sequence[int] | Tensor | None = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
     """Dimension `dim` cut into a number of nearly equal views, or before each of the given indices.
 
-    Raises RuntimeError when the number is not positive or the tensor has no dimensions, IndexError when `dim` is out of range.
+    Raises RuntimeError when the number is not positive or the tensor has no dimensions, IndexError when `dim` is out of
+    range.
 
     Example:
         >>> import rushlight
@@ -274,12 +327,16 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
 
 def _along(name: str, dim: int, least: int, input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     if input.ndim < least:
-        raise RuntimeError(f"{name}: requires a tensor with at least {least} dimension(s), got shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"{name}: requires a tensor with at least {least} dimension(s), got shape {shape_text(input.shape)}"
+        )
     if isinstance(indices_or_sections, int):
         total = input.shape[dim]
         if indices_or_sections <= 0 or total % indices_or_sections:
-            raise RuntimeError(f"{name}: the size {total} of dimension {dim} must be divisible by the number of sections "
-                               f"{indices_or_sections}")
+            raise RuntimeError(
+                f"{name}: the size {total} of dimension {dim} must be divisible by the number of sections "
+                f"{indices_or_sections}"
+            )
     return tensor_split(input, indices_or_sections, dim)
 
 
@@ -291,11 +348,17 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 @function(out=False)
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Cut along dimension 0. Raises RuntimeError for fewer than 2 dimensions or a size not divisible by the sections."""
+    """Cut along dimension 0.
+
+    Raises RuntimeError for fewer than 2 dimensions or a size not divisible by the sections.
+    """
     return _along("vsplit", 0, 2, input, indices_or_sections)
 
 
 @function(out=False)
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Cut along dimension 2. Raises RuntimeError for fewer than 3 dimensions or a size not divisible by the sections."""
+    """Cut along dimension 2.
+
+    Raises RuntimeError for fewer than 3 dimensions or a size not divisible by the sections.
+    """
     return _along("dsplit", 2, 3, input, indices_or_sections)

@@ -37,10 +37,24 @@ def _errors() -> list[ErrorSample]:
     return [ErrorSample((_MATRIX[0],), (0,), RuntimeError, "at least 2 dimensions")]
 
 
-tril_op = updating("tril", _check_triangle, _tril, doc="Zeros above a diagonal of the last two dimensions.",
-                   samples=_samples, errors=_errors, reference=np.tril)
-triu_op = updating("triu", _check_triangle, _triu, doc="Zeros below a diagonal of the last two dimensions.",
-                   samples=_samples, errors=_errors, reference=np.triu)
+tril_op = updating(
+    "tril",
+    _check_triangle,
+    _tril,
+    doc="Zeros above a diagonal of the last two dimensions.",
+    samples=_samples,
+    errors=_errors,
+    reference=np.tril,
+)
+triu_op = updating(
+    "triu",
+    _check_triangle,
+    _triu,
+    doc="Zeros below a diagonal of the last two dimensions.",
+    samples=_samples,
+    errors=_errors,
+    reference=np.triu,
+)
 
 
 @function()
@@ -87,7 +101,8 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @function(out=False)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Matrices with the last dimension of `input` on a diagonal, over new dimensions `dim1` and `dim2`, zeros elsewhere.
+    """Matrices with the last dimension of `input` on a diagonal, over new dimensions `dim1` and `dim2`, zeros
+    elsewhere.
 
     Raises RuntimeError when the two dimensions are the same, IndexError when one is out of range.
 
@@ -112,7 +127,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @function()
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A vector as a diagonal matrix, or the diagonal of a matrix as a vector (a copy). Raises RuntimeError for other dimensions.
+    """A vector as a diagonal matrix, or the diagonal of a matrix as a vector (a copy). Raises RuntimeError for other
+    dimensions.
 
     Example:
         >>> import rushlight

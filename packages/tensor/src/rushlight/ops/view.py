@@ -1,4 +1,4 @@
-"""Views that only change shape and strides: permute, transpose, expand, view, reshape and their like."""
+"""Views that only change shape and strides: expand, view, reshape and their like."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.declare import broadcast_shapes_of, view
-from rushlight.core.errors import check_dim, shape_text
-from rushlight.core.front import extend_tensor, function
+from rushlight.core.errors import shape_text
+from rushlight.core.front import function
 from rushlight.core.meta import Meta, Size, contiguous_strides, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor
@@ -24,157 +24,32 @@ def strided(m: Meta, shape: tuple[int, ...], strides: tuple[int, ...]) -> Meta:
     return meta(m.dtype, shape, strides, m.device)
 
 
-# Order of dimensions
-
-
-def _infer_permute(input: Meta, *, dims: tuple[int, ...]) -> Meta:
-    return strided(input, tuple([input.shape[d] for d in dims]), tuple([input.strides[d] for d in dims]))
-
-
-permute_op = view("permute", _infer_permute, lambda array, dims: array.transpose(dims), doc="The dimensions in another order.",
-                  samples=lambda: [Sample((_MATRIX,), ((1, 0),)), Sample((_MATRIX[None],), ((2, 0, 1),))], reference=np.transpose)
-
-
-def _permute_args(args: tuple, dims: Any) -> tuple:
-    return args if dims is None else (*args, dims)
-
-
-@function(out=False)
-def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The tensor with its dimensions in the order `dims`, sharing memory.
-
-    Shapes: `(d0, d1, ...)` -> `(d[dims[0]], d[dims[1]], ...)`. Raises RuntimeError unless `dims` names each dimension once.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.zeros(2, 3, 5).permute(2, 0, 1).shape
-        rushlight.Size([5, 2, 3])
-    """
-    order = sizes("permute", _permute_args(args, dims))
-    if len(order) != input.ndim:
-        raise RuntimeError(f"permute: dims has {len(order)} entries, the tensor of shape {shape_text(input.shape)} has {input.ndim}")
-    order = tuple([check_dim("permute", d, input.ndim) for d in order])
-    if len(set(order)) != len(order):
-        raise RuntimeError(f"permute: dims {list(order)} names a dimension twice")
-    return permute_op.apply((input,), (order,))
-
-
-def swapped(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
-    """The order of dimensions in which two have changed places."""
-    order = list(range(ndim))
-    order[dim0], order[dim1] = dim1, dim0
-    return tuple(order)
-
-
-@function(out=False, aliases=("swapaxes", "swapdims"))
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """The tensor with two dimensions exchanged, sharing memory. Raises IndexError for a dimension out of range.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.zeros(2, 3).transpose(0, 1).shape
-        rushlight.Size([3, 2])
-    """
-    ndim = input.ndim
-    first, second = check_dim("transpose", dim0, ndim, "dim0"), check_dim("transpose", dim1, ndim, "dim1")
-    return permute_op.apply((input,), (swapped(ndim, first, second) if ndim else (),))
-
-
-@function(out=False)
-def t(input: Tensor) -> Tensor:
-    """A matrix transposed; tensors of fewer dimensions unchanged. Raises RuntimeError for more than 2 dimensions.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.zeros(2, 3).t().shape
-        rushlight.Size([3, 2])
-    """
-    if input.ndim > 2:
-        raise RuntimeError(f"t: expected a tensor with at most 2 dimensions, got {input.ndim}; use transpose(dim0, dim1) or mT")
-    return permute_op.apply((input,), (tuple(reversed(range(input.ndim))),))
-
-
-def _reversed(self: Tensor) -> Tensor:
-    """The tensor with its dimensions in reverse order."""
-    return permute_op.apply((self,), (tuple(reversed(range(self.ndim))),))
-
-
-def matrix_transpose(self: Tensor) -> Tensor:
-    """The tensor with its last two dimensions exchanged. Raises RuntimeError for a tensor of fewer than 2 dimensions."""
-    if self.ndim < 2:
-        raise RuntimeError(f"mT: expected a tensor of at least 2 dimensions, got shape {shape_text(self.shape)}")
-    return permute_op.apply((self,), (swapped(self.ndim, self.ndim - 2, self.ndim - 1),))
-
-
-def adjoint(self: Tensor) -> Tensor:
-    """The tensor with its last two dimensions exchanged, complex conjugated. Raises RuntimeError for fewer than 2 dimensions."""
-    turned = matrix_transpose(self)
-    return turned.conj() if self.is_complex() else turned
-
-
-def _conjugate_matrix(self: Tensor) -> Tensor:
-    """A matrix transposed and complex conjugated. Raises RuntimeError for tensors that are no matrix (0 dimensions stay)."""
-    if self.ndim not in (0, 2):
-        raise RuntimeError(f"H: only for matrices, got {self.ndim} dimensions; for batches of matrices use mH")
-    turned = _reversed(self)
-    return turned.conj() if self.is_complex() else turned
-
-
-extend_tensor("T", property(_reversed))
-extend_tensor("mT", property(matrix_transpose))
-extend_tensor("mH", property(adjoint))
-extend_tensor("H", property(_conjugate_matrix))
-function(out=False)(adjoint)
-
-
-@function(out=False, aliases=("moveaxis",))
-def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """The tensor with the dimensions `source` at the places `destination`, the others in their order.
-
-    Raises RuntimeError when the two differ in length or name a dimension twice.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.zeros(2, 3, 5).movedim(0, -1).shape
-        rushlight.Size([3, 5, 2])
-    """
-    pair = []
-    for name, value in (("source", source), ("destination", destination)):
-        value = (value,) if isinstance(value, int) else value
-        pair.append([check_dim("movedim", d, input.ndim, name) for d in value])
-        if len(set(pair[-1])) != len(pair[-1]):
-            raise RuntimeError(f"movedim: {name} {list(value)} names a dimension twice")
-    from_, to = pair
-    if len(from_) != len(to):
-        raise RuntimeError(f"movedim: source has {len(from_)} dimensions and destination {len(to)}; give as many of each")
-    if input.ndim == 0:
-        return permute_op.apply((input,), ((),))
-    order = [d for d in range(input.ndim) if d not in from_]
-    for place, d in sorted(zip(to, from_)):
-        order.insert(place, d)
-    return permute_op.apply((input,), (tuple(order),))
-
-
-# Repeating without copying
-
-
 def _infer_expand(input: Meta, *, shape: tuple[int, ...]) -> Meta:
     lead = len(shape) - input.ndim
-    strides = tuple([0 if d < lead or input.shape[d - lead] != size else input.strides[d - lead] for d, size in enumerate(shape)])
+    strides = tuple(
+        [0 if d < lead or input.shape[d - lead] != size else input.strides[d - lead] for d, size in enumerate(shape)]
+    )
     return strided(input, shape, strides)
 
 
 def _expand(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     lead = len(shape) - array.ndim
-    strides = (0,) * lead + tuple([stride if size == wanted else 0
-                                   for stride, size, wanted in zip(array.strides, array.shape, shape[lead:])])
+    strides = (0,) * lead + tuple(
+        [stride if size == wanted else 0 for stride, size, wanted in zip(array.strides, array.shape, shape[lead:])]
+    )
     if array.flags.c_contiguous:
         return np.ndarray(shape, array.dtype, array, 0, strides)  # 0.5 us; as_strided takes 5
     return np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
-expand_op = view("expand", _infer_expand, _expand, doc="Dimensions of size 1 repeated without copying.",
-                 samples=lambda: [Sample((_MATRIX[:, :1],), ((4, 2, 5),))], reference=np.broadcast_to)
+expand_op = view(
+    "expand",
+    _infer_expand,
+    _expand,
+    doc="Dimensions of size 1 repeated without copying.",
+    samples=lambda: [Sample((_MATRIX[:, :1],), ((4, 2, 5),))],
+    reference=np.broadcast_to,
+)
 
 
 @function(out=False, public=False)
@@ -192,15 +67,19 @@ def expand(input: Tensor, *args: Any, size: Sequence[int] | None = None, implici
     wanted = sizes("expand", args if size is None else (size,))
     lead = len(wanted) - input.ndim
     if lead < 0:
-        raise RuntimeError(f"expand: {len(wanted)} sizes given for a tensor with {input.ndim} dimensions; give at least as many")
+        raise RuntimeError(
+            f"expand: {len(wanted)} sizes given for a tensor with {input.ndim} dimensions; give at least as many"
+        )
     shape = []
     for d, size_wanted in enumerate(wanted):
         have = input.shape[d - lead] if d >= lead else 1
         if size_wanted == -1 and d >= lead:
             size_wanted = have
         if size_wanted < 0 or have not in (1, size_wanted):
-            raise RuntimeError(f"expand: the expanded size {size_wanted} must match the existing size {have} at dimension {d}; "
-                               f"shape {shape_text(input.shape)} cannot become {shape_text(wanted)}")
+            raise RuntimeError(
+                f"expand: the expanded size {size_wanted} must match the existing size {have} at dimension {d}; "
+                f"shape {shape_text(input.shape)} cannot become {shape_text(wanted)}"
+            )
         shape.append(size_wanted)
     return expand_op.apply((input,), (tuple(shape),))
 
@@ -254,14 +133,15 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(result)
 
 
-# The same elements in another shape
-
-
 def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides with which memory laid out by (shape, strides) is read in the shape `wanted`; None when that needs a copy."""
+    """The strides with which memory laid out by (shape, strides) is read in the shape `wanted`;
+    None when that needs a copy.
+    """
     if 0 in shape:
         return strides if shape == wanted else contiguous_strides(wanted)
-    runs: list[list[int]] = [[1, 1]]  # maximal gapless stretches as [elements, stride], innermost last in `shape` comes first
+    runs: list[list[int]] = [
+        [1, 1]
+    ]  # maximal gapless stretches as [elements, stride], innermost last in `shape` comes first
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size == 1:
             continue
@@ -287,18 +167,33 @@ def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple
 
 def _infer_view(input: Meta, *, shape: tuple[int, ...]) -> Meta:
     if math.prod(shape) != input.numel:
-        raise RuntimeError(f"view: shape {shape_text(shape)} is invalid for input of size {input.numel}; its shape is {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"view: shape {shape_text(shape)} is invalid for input of size {input.numel}; its shape is "
+            f"{shape_text(input.shape)}"
+        )
     strides = None if input.contiguous else view_strides(input.shape, input.strides, shape)
     if strides is None and not input.contiguous:
-        raise RuntimeError(f"view: shape {shape_text(shape)} is not compatible with the tensor's shape {shape_text(input.shape)} and stride "
-                           f"{input.strides}: a dimension would span two that are not adjacent in memory; use .reshape(...)")
+        raise RuntimeError(
+            f"view: shape {shape_text(shape)} is not compatible with the tensor's shape {shape_text(input.shape)} and "
+            "stride "
+            f"{input.strides}: a dimension would span two that are not adjacent in memory; use .reshape(...)"
+        )
     return meta(input.dtype, shape, strides, input.device)
 
 
-view_op = view("view", _infer_view, lambda array, shape: array.reshape(shape), doc="The same memory read in another shape.",
-               samples=lambda: [Sample((_MATRIX,), ((3, 2),)), Sample((_MATRIX,), ((6, 1),)), Sample((_MATRIX[:, :0],), ((0, 4),))],
-               reference=np.reshape,
-               errors=lambda: [ErrorSample((_MATRIX,), ((4, 2),), RuntimeError, "invalid for input of size 6")])
+view_op = view(
+    "view",
+    _infer_view,
+    lambda array, shape: array.reshape(shape),
+    doc="The same memory read in another shape.",
+    samples=lambda: [
+        Sample((_MATRIX,), ((3, 2),)),
+        Sample((_MATRIX,), ((6, 1),)),
+        Sample((_MATRIX[:, :0],), ((0, 4),)),
+    ],
+    reference=np.reshape,
+    errors=lambda: [ErrorSample((_MATRIX,), ((4, 2),), RuntimeError, "invalid for input of size 6")],
+)
 
 
 def complete_shape(name: str, shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
@@ -317,11 +212,13 @@ def complete_shape(name: str, shape: tuple[int, ...], numel: int) -> tuple[int, 
             raise RuntimeError(f"{name}: shape {shape_text(shape)} is invalid for input of size {numel}")
         return shape
     if known == 0 and numel == 0:
-        raise RuntimeError(f"{name}: cannot reshape a tensor of 0 elements into shape {shape_text(shape)}: "
-                           "the unspecified size -1 can be any value")
+        raise RuntimeError(
+            f"{name}: cannot reshape a tensor of 0 elements into shape {shape_text(shape)}: "
+            "the unspecified size -1 can be any value"
+        )
     if known == 0 or numel % known:
         raise RuntimeError(f"{name}: shape {shape_text(shape)} is invalid for input of size {numel}")
-    return (*shape[:at], numel // known, *shape[at + 1:])
+    return (*shape[:at], numel // known, *shape[at + 1 :])
 
 
 def reshaped(input: Tensor, shape: tuple[int, ...]) -> Tensor:

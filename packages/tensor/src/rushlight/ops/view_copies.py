@@ -21,8 +21,23 @@ def _copying(name: str, view: Callable) -> None:
     function(name=f"{name}_copy", method=False)(call)
 
 
-_VIEWS = ("permute", "transpose", "t", "squeeze", "unsqueeze", "expand", "view", "select", "unbind", "split", "split_with_sizes",
-          "diagonal", "unfold", "as_strided", "detach")
+_VIEWS = (
+    "permute",
+    "transpose",
+    "t",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "view",
+    "select",
+    "unbind",
+    "split",
+    "split_with_sizes",
+    "diagonal",
+    "unfold",
+    "as_strided",
+    "detach",
+)
 for _name in _VIEWS:
     _copying(_name, getattr(Tensor, _name))
 _copying("alias", EXPORTS["alias"] if "alias" in EXPORTS else lambda input: input)

@@ -14,9 +14,19 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.create import Device, arange, as_dtype, filled, finish
 
 
-def _window(name: str, length: int, periodic: bool, wanted: dtype | None, device: Device, requires_grad: bool,
-            values: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """`values(n, last)` for n = 0 ... length - 1; a periodic window is one element shorter than the symmetric one it is taken from."""
+def _window(
+    name: str,
+    length: int,
+    periodic: bool,
+    wanted: dtype | None,
+    device: Device,
+    requires_grad: bool,
+    values: Callable[[Tensor, int], Tensor],
+) -> Tensor:
+    """`values(n, last)` for n = 0 ...
+
+    length - 1; a periodic window is one element shorter than the symmetric one it is taken from.
+    """
     kind = as_dtype(name, wanted)
     if not kind.is_floating_point:
         raise RuntimeError(f"{name}: expects floating point dtypes, got {kind.name}")
@@ -41,9 +51,18 @@ def _cosines(*weights: float) -> Callable[[Tensor, int], Tensor]:
 
 
 @function(method=False, out=False)
-def hann_window(window_length: int, periodic: bool = True, *, dtype: dtype | None = None, layout: Any = None, device: Device = None,
-                requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """`0.5 - 0.5 cos(2 pi n / N)`; N is the length, or one less when not periodic. Raises RuntimeError for a negative length.
+def hann_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`0.5 - 0.5 cos(2 pi n / N)`; N is the length, or one less when not periodic. Raises RuntimeError for a negative
+    length.
 
     Example:
         >>> import rushlight
@@ -54,15 +73,36 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: dtype | Non
 
 
 @function(method=False, out=False)
-def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: dtype | None = None,
-                   layout: Any = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """`alpha - beta cos(2 pi n / N)`; N is the length, or one less when not periodic. Raises RuntimeError for a negative length."""
+def hamming_window(
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`alpha - beta cos(2 pi n / N)`; N is the length, or one less when not periodic.
+
+    Raises RuntimeError for a negative length.
+    """
     return _window("hamming_window", window_length, periodic, dtype, device, requires_grad, _cosines(alpha, beta))
 
 
 @function(method=False, out=False)
-def blackman_window(window_length: int, periodic: bool = True, *, dtype: dtype | None = None, layout: Any = None,
-                    device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def blackman_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """`0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)`; N is the length, or one less when not periodic.
 
     Raises RuntimeError for a negative length.
@@ -71,20 +111,47 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: dtype |
 
 
 @function(method=False, out=False)
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: dtype | None = None, layout: Any = None,
-                    device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A triangle, `1 - |2 n / N - 1|`; N is the length, or one less when not periodic. Raises RuntimeError for a negative length."""
-    return _window("bartlett_window", window_length, periodic, dtype, device, requires_grad,
-                   lambda place, last: 1 - (place * (2 / last) - 1).abs())
+def bartlett_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A triangle, `1 - |2 n / N - 1|`; N is the length, or one less when not periodic.
+
+    Raises RuntimeError for a negative length.
+    """
+    return _window(
+        "bartlett_window",
+        window_length,
+        periodic,
+        dtype,
+        device,
+        requires_grad,
+        lambda place, last: 1 - (place * (2 / last) - 1).abs(),
+    )
 
 
 @function(method=False, out=False)
-def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: dtype | None = None, layout: Any = None,
-                  device: Device = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """`I0(beta sqrt(1 - (2 n / N - 1)^2)) / I0(beta)`; N is the length, or one less when not periodic.
 
-    Raises RuntimeError for a negative length. Source: J. F. Kaiser, "Nonrecursive digital filter design using the I0-sinh window
-    function", 1974.
+    Raises RuntimeError for a negative length. Source: J. F. Kaiser, "Nonrecursive digital filter design using the
+    I0-sinh window function", 1974.
     """
 
     def values(place: Tensor, last: int) -> Tensor:

@@ -16,24 +16,45 @@ from rushlight.ops.create import Device, as_dtype, sizes, tensor
 
 __all__ = ["assert_close", "make_tensor"]
 
-_TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
-               "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
+_TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
 
 
-def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None,
-                 equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
-                 check_stride: bool = False, msg: str | Callable[[str], str] | None = None) -> None:
-    """Raise AssertionError unless `|actual - expected| <= atol + rtol * |expected|` everywhere, and shapes, dtypes and devices agree.
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
+    """Raise AssertionError unless `|actual - expected| <= atol + rtol * |expected|` everywhere, and shapes, dtypes and
+    devices agree.
 
-    Takes tensors, arrays, numbers, and sequences or mappings of them. The tolerances depend on the dtype (float32: rtol 1.3e-6,
-    atol 1e-5; integers: equal); give both or none.
+    Takes tensors, arrays, numbers, and sequences or mappings of them. The tolerances depend on the dtype (float32: rtol
+    1.3e-6, atol 1e-5; integers: equal); give both or none.
 
     Example:
         >>> import rushlight
         >>> rushlight.testing.assert_close(rushlight.tensor([1.0]), rushlight.tensor([1.0 + 1e-7]))
     """
     if (rtol is None) != (atol is None):
-        raise ValueError(f"assert_close: rtol and atol must both be specified or both be unspecified, got rtol={rtol} and atol={atol}")
+        raise ValueError(
+            f"assert_close: rtol and atol must both be specified or both be unspecified, got rtol={rtol} and "
+            f"atol={atol}"
+        )
     checks = {"device": check_device, "dtype": check_dtype, "stride": check_stride}
     try:
         _compare(actual, expected, rtol, atol, equal_nan, checks, "")
@@ -43,10 +64,15 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
         raise AssertionError(msg(str(error)) if callable(msg) else msg) from None
 
 
-def _compare(actual: Any, expected: Any, rtol: float | None, atol: float | None, equal_nan: bool, checks: dict, where: str) -> None:
+def _compare(
+    actual: Any, expected: Any, rtol: float | None, atol: float | None, equal_nan: bool, checks: dict, where: str
+) -> None:
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
-            raise AssertionError(f"The keys of the mappings do not match{where}: {sorted(map(str, actual))} and {sorted(map(str, expected))}")
+            raise AssertionError(
+                f"The keys of the mappings do not match{where}: {sorted(map(str, actual))} and "
+                f"{sorted(map(str, expected))}"
+            )
         for key, value in expected.items():
             _compare(actual[key], value, rtol, atol, equal_nan, checks, f"{where}[{key!r}]")
         return
@@ -73,20 +99,30 @@ def _value(x: Any) -> Tensor:
     if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
         kind = {float: dtypes.float64, complex: dtypes.complex128}.get(type(x))
         return tensor(x, dtype=kind)
-    raise TypeError(f"assert_close: no comparison is known for {type(x).__name__}; pass tensors, arrays, numbers or containers of them")
+    raise TypeError(
+        f"assert_close: no comparison is known for {type(x).__name__}; pass tensors, arrays, numbers or containers of "
+        "them"
+    )
 
 
-def _compare_values(actual: Tensor, expected: Tensor, rtol: float | None, atol: float | None, equal_nan: bool, checks: dict,
-                    where: str) -> None:
+def _compare_values(
+    actual: Tensor, expected: Tensor, rtol: float | None, atol: float | None, equal_nan: bool, checks: dict, where: str
+) -> None:
     if actual.shape != expected.shape:
-        raise AssertionError(f"The values for attribute 'shape' do not match{where}: {shape_text(actual.shape)} != "
-                             f"{shape_text(expected.shape)}.")
+        raise AssertionError(
+            f"The values for attribute 'shape' do not match{where}: {shape_text(actual.shape)} != "
+            f"{shape_text(expected.shape)}."
+        )
     for name in ("device", "dtype"):
         if checks[name] and getattr(actual, name) != getattr(expected, name):
-            raise AssertionError(f"The values for attribute '{name}' do not match{where}: {getattr(actual, name)} != "
-                                 f"{getattr(expected, name)}.")
+            raise AssertionError(
+                f"The values for attribute '{name}' do not match{where}: {getattr(actual, name)} != "
+                f"{getattr(expected, name)}."
+            )
     if checks["stride"] and actual.stride() != expected.stride():
-        raise AssertionError(f"The values for attribute 'stride()' do not match{where}: {actual.stride()} != {expected.stride()}.")
+        raise AssertionError(
+            f"The values for attribute 'stride()' do not match{where}: {actual.stride()} != {expected.stride()}."
+        )
     if rtol is None or atol is None:
         pairs = [_TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (actual, expected)]
         rtol, atol = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
@@ -100,7 +136,9 @@ def _wide(x: Tensor) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def _compare_arrays(actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float, equal_nan: bool, where: str) -> None:
+def _compare_arrays(
+    actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float, equal_nan: bool, where: str
+) -> None:
     if actual.dtype.kind in "biu" and expected.dtype.kind in "biu" and not rtol and not atol:
         close, difference = actual == expected, np.abs(actual.astype(np.float64) - expected.astype(np.float64))
     else:
@@ -111,8 +149,11 @@ def _compare_arrays(actual: np.ndarray, expected: np.ndarray, rtol: float, atol:
     if close.all():
         return
     if not close.ndim:
-        raise AssertionError(f"Scalars are not close{where}!\n\nExpected {expected} but got {actual}.\nAbsolute difference: {difference} (up to "
-                             f"{atol} allowed)\nRelative difference: {difference / np.abs(expected)} (up to {rtol} allowed)")
+        raise AssertionError(
+            f"Scalars are not close{where}!\n\nExpected {expected} but got {actual}.\nAbsolute difference: "
+            f"{difference} (up to "
+            f"{atol} allowed)\nRelative difference: {difference / np.abs(expected)} (up to {rtol} allowed)"
+        )
     wrong, total = int((~close).sum()), close.size
     relative = np.where(close, 0, difference / np.abs(expected))
     difference = np.where(close, 0, difference)
@@ -123,9 +164,19 @@ def _compare_arrays(actual: np.ndarray, expected: np.ndarray, rtol: float, atol:
     raise AssertionError("\n".join(lines))
 
 
-def make_tensor(*shape: Any, dtype: dtype, device: Device = "cpu", low: float | None = None, high: float | None = None,
-                requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None) -> Tensor:
-    """A tensor of random values, uniform in [low, high): by default [-9, 9) for floating point, [-9, 10) for integers, bools as they fall.
+def make_tensor(
+    *shape: Any,
+    dtype: dtype,
+    device: Device = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of random values, uniform in [low, high): by default [-9, 9) for floating point, [-9, 10) for integers,
+    bools as they fall.
 
     Raises ValueError unless low < high.
 

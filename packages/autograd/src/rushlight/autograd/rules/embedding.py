@@ -4,7 +4,7 @@ from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 from rushlight.ops.create import filled
 from rushlight.ops.embedding import embedding_backward, embedding_op
-from rushlight.ops.index import index_select
+from rushlight.ops.gather import index_select
 from rushlight.ops.index_along import index_add
 from rushlight.ops.put import masked_fill
 from rushlight.ops.shape import unsqueeze
@@ -21,6 +21,10 @@ def _backward(g, indices, rows, padding_idx, scale_grad_by_freq):
     return masked_fill(taken, unsqueeze(indices == padding_idx, -1), 0) if padding_idx >= 0 else taken
 
 
-vjp(prims.embedding, weight=lambda g, indices, weight_meta, padding_idx, scale_grad_by_freq: embedding_backward.apply(
-    (g, indices), (weight_meta.shape[0], padding_idx, scale_grad_by_freq)))
+vjp(
+    prims.embedding,
+    weight=lambda g, indices, weight_meta, padding_idx, scale_grad_by_freq: embedding_backward.apply(
+        (g, indices), (weight_meta.shape[0], padding_idx, scale_grad_by_freq)
+    ),
+)
 vjp(prims.embedding_backward, grad=_backward)

@@ -21,7 +21,13 @@ def _masked_select(g, mask, input_meta):
 
 vjp(prims.index, all=_index)
 vjp(prims.masked_select, input=_masked_select)
-vjp(prims.index_select, input=lambda g, index, input_meta, dim: index_add_op.apply((zeros_for(input_meta), index, g), (dim,)))
-vjp(prims.gather, input=lambda g, index, input_meta, dim: scatter_add_op.apply((zeros_for(input_meta), index, g), (dim,)))
+vjp(
+    prims.index_select,
+    input=lambda g, index, input_meta, dim: index_add_op.apply((zeros_for(input_meta), index, g), (dim,)),
+)
+vjp(
+    prims.gather,
+    input=lambda g, index, input_meta, dim: scatter_add_op.apply((zeros_for(input_meta), index, g), (dim,)),
+)
 vjp(prims.take, input=lambda g, index, input_meta: put_op.apply((zeros_for(input_meta), index, g), (True,)))
 nondifferentiable(prims.nonzero)

@@ -2,7 +2,7 @@
 
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
-from rushlight.ops.index import index_select_op
+from rushlight.ops.gather import index_select_op
 from rushlight.ops.index_along import index_fill_op
 from rushlight.ops.reduction import sum
 from rushlight.ops.view import reshaped

@@ -3,7 +3,8 @@
 from rushlight.autograd.rules.copy import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
-from rushlight.ops.index import index_op, masked_select, take_op
+from rushlight.ops.gather import take_op
+from rushlight.ops.index import index_op, masked_select
 from rushlight.ops.join import cat_op
 from rushlight.ops.put import index_put_op, masked_fill_op, put_op
 from rushlight.ops.reduction import sum
@@ -32,7 +33,10 @@ def _put(g, index, accumulate, input_meta):
 
 
 vjp(prims.index_put, all=_index_put)
-vjp(prims.masked_fill, input=lambda g, mask: masked_fill_op.apply((g, mask, 0)),
-    value=lambda g, mask: sum(masked_select(g, expand(mask, g.shape))))
+vjp(
+    prims.masked_fill,
+    input=lambda g, mask: masked_fill_op.apply((g, mask, 0)),
+    value=lambda g, mask: sum(masked_select(g, expand(mask, g.shape))),
+)
 vjp(prims.masked_scatter, input=lambda g, mask: masked_fill_op.apply((g, mask, 0)), source=_masked_source)
 vjp(prims.put, input=_put, source=lambda g, index, source_meta: reshaped(take_op.apply((g, index)), source_meta.shape))

@@ -3,7 +3,7 @@
 from rushlight.autograd.rules.copy import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
-from rushlight.ops.index import gather_op
+from rushlight.ops.gather import gather_op
 from rushlight.ops.scatter import scatter_add_op, scatter_op
 
 
@@ -65,8 +65,12 @@ def _product(g, input, index, src, ans, dim, include_self):
         kept = kept.where(input != 0, g * others)
     zero = part == 0
     start = input if include_self else input * 0 + 1
-    zeros = scatter_add_op.apply((((input == 0) if include_self else (input != input)).to(g.dtype), index, zero.to(g.dtype)), (dim,))
-    rest = prims.scatter_reduce.apply((start.masked_fill(start == 0, 1), index, part.masked_fill(zero, 1)), (dim, "prod", True))
+    zeros = scatter_add_op.apply(
+        (((input == 0) if include_self else (input != input)).to(g.dtype), index, zero.to(g.dtype)), (dim,)
+    )
+    rest = prims.scatter_reduce.apply(
+        (start.masked_fill(start == 0, 1), index, part.masked_fill(zero, 1)), (dim, "prod", True)
+    )
     single = (gather_op.apply((zeros, index), (dim,)) == 1).to(g.dtype)
     of_zero = gather_op.apply((g * rest, index), (dim,)) * single
     given = (gather_op.apply((g * ans, index), (dim,)) / part.masked_fill(zero, 1)).where(~zero, of_zero)
@@ -75,6 +79,12 @@ def _product(g, input, index, src, ans, dim, include_self):
 
 vjp(prims.scatter, input=lambda g, index, dim: scatter_op.apply((g, index, 0), (dim,)), src=_source)
 vjp(prims.scatter_add, input=lambda g: g, src=_source)
-vjp(prims.scatter_reduce,
-    input=lambda g, input, index, src, ans, dim, reduce, include_self: _scatter_reduce(g, input, index, src, ans, dim, reduce, include_self)[0],
-    src=lambda g, input, index, src, ans, dim, reduce, include_self: _scatter_reduce(g, input, index, src, ans, dim, reduce, include_self)[1])
+vjp(
+    prims.scatter_reduce,
+    input=lambda g, input, index, src, ans, dim, reduce, include_self: _scatter_reduce(
+        g, input, index, src, ans, dim, reduce, include_self
+    )[0],
+    src=lambda g, input, index, src, ans, dim, reduce, include_self: _scatter_reduce(
+        g, input, index, src, ans, dim, reduce, include_self
+    )[1],
+)

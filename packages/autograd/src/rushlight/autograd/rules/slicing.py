@@ -19,17 +19,23 @@ def _joined(join, gs, metas, dim):
 
 
 def _unbind(gs, input_meta, dim):
-    part = input_meta.replace(shape=(*input_meta.shape[:dim], *input_meta.shape[dim + 1:]))
+    part = input_meta.replace(shape=(*input_meta.shape[:dim], *input_meta.shape[dim + 1 :]))
     return _joined(stack_op, gs, [part] * len(gs), dim)
 
 
 def _split(gs, input_meta, sizes, dim):
-    parts = [input_meta.replace(shape=(*input_meta.shape[:dim], size, *input_meta.shape[dim + 1:])) for size in sizes]
+    parts = [input_meta.replace(shape=(*input_meta.shape[:dim], size, *input_meta.shape[dim + 1 :])) for size in sizes]
     return _joined(cat_op, gs, parts, dim)
 
 
 vjp(prims.select, input=_select)
-vjp(prims.slice, input=lambda g, start, input_meta, dim, step: slice_backward.apply((g, start), (dim, input_meta.shape[dim], step)))
-vjp(prims.slice_backward, grad=lambda g, start, grad_meta, dim, step: slice_op.apply((g, start), (dim, grad_meta.shape[dim], step)))
+vjp(
+    prims.slice,
+    input=lambda g, start, input_meta, dim, step: slice_backward.apply((g, start), (dim, input_meta.shape[dim], step)),
+)
+vjp(
+    prims.slice_backward,
+    grad=lambda g, start, grad_meta, dim, step: slice_op.apply((g, start), (dim, grad_meta.shape[dim], step)),
+)
 vjp(prims.unbind, input=_unbind)
 vjp(prims.split, input=_split)

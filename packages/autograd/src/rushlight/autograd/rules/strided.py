@@ -32,11 +32,17 @@ def _source(g, size, stride, storage_offset):
     return as_strided_op.apply((g.clone(memory_format=contiguous_format),), (size, stride, storage_offset, 0))
 
 
-vjp(prims.diagonal, input=lambda g, input_meta, offset, dim1, dim2:
-    diagonal_backward.apply((g,), (input_meta.shape, offset, dim1, dim2)))
+vjp(
+    prims.diagonal,
+    input=lambda g, input_meta, offset, dim1, dim2: diagonal_backward.apply(
+        (g,), (input_meta.shape, offset, dim1, dim2)
+    ),
+)
 vjp(prims.diagonal_backward, grad=lambda g, offset, dim1, dim2: diagonal_op.apply((g,), (offset, dim1, dim2)))
-vjp(prims.unfold, input=lambda g, input_meta, dim, size, step:
-    unfold_backward.apply((g,), (input_meta.shape, dim, size, step)))
+vjp(
+    prims.unfold,
+    input=lambda g, input_meta, dim, size, step: unfold_backward.apply((g,), (input_meta.shape, dim, size, step)),
+)
 vjp(prims.unfold_backward, grad=lambda g, dim, size, step: unfold_op.apply((g,), (dim, size, step)))
 vjp(prims.as_strided, input=_as_strided)
 vjp(prims.as_strided_backward, grad=_of_as_strided_backward)

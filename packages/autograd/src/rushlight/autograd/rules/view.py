@@ -2,7 +2,8 @@
 
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
-from rushlight.ops.view import permute_op, reshaped
+from rushlight.ops.transpose import permute_op
+from rushlight.ops.view import reshaped
 
 
 def _permute(g, dims):

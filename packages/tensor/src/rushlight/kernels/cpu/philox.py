@@ -1,7 +1,8 @@
 """Philox4x32-10, the counter-based random generator, on whole arrays.
 
 Counter i and the seed give four 32-bit words by ten rounds of multiplication, without any state: an element of a random
-tensor depends on (seed, offset, its index) only, so chunks may be computed on any thread, and on any device, in any order.
+tensor depends on (seed, offset, its index) only, so chunks may be computed on any thread, and on any device, in any
+order.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -54,7 +55,9 @@ def block_words(seed: int, first: int, count: int) -> np.ndarray:
 
 
 def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:
-    """A vector of n random elements: `convert(words, out)` fills a stretch of it from its words, `words_each` per element."""
+    """A vector of n random elements: `convert(words, out)` fills a stretch of it from its words,
+    `words_each` per element.
+    """
     per_counter = 4 // words_each
     counters = -(-n // per_counter)
     result = allocator.empty((n,), dtype)
@@ -64,13 +67,13 @@ def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, c
             first = start * BLOCK
             count = min(BLOCK, counters - first)
             words = block_words(seed, offset + first, count).reshape(-1)
-            stretch = result[first * per_counter:(first + count) * per_counter]
+            stretch = result[first * per_counter : (first + count) * per_counter]
             if stretch.size == count * per_counter:
                 convert(words, stretch)
             else:  # the last counter gives more than is needed
                 whole = np.empty(count * per_counter, dtype)
                 convert(words, whole)
-                stretch[...] = whole[:stretch.size]
+                stretch[...] = whole[: stretch.size]
 
     pool.parallel_for(fill, -(-counters // BLOCK), 1)
     return result
@@ -93,7 +96,9 @@ def uniform64(words: np.ndarray, out: np.ndarray) -> None:
 
 
 def uniform_half(bits: int) -> Callable:
-    """Numbers in [0, 1) of a half type with so many significant bits; fewer would be lost to rounding, up to 1.0 itself."""
+    """Numbers in [0, 1) of a half type with so many significant bits; fewer would be lost to rounding,
+    up to 1.0 itself.
+    """
 
     def convert(words: np.ndarray, out: np.ndarray) -> None:
         np.right_shift(words, np.uint32(32 - bits), out=words)

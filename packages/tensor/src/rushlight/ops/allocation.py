@@ -1,0 +1,102 @@
+"""The ops behind creation: full, empty, arange."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.declare import structured
+from rushlight.core.devices import cpu, device
+from rushlight.core.dtypes import dtype
+from rushlight.core.meta import Meta, meta
+from rushlight.core.op import ErrorSample, Sample, kernel
+
+
+def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
+    check_sizes("full", shape)
+    return meta(dtype, shape, None, device)
+
+
+def check_sizes(name: str, shape: tuple[int, ...]) -> None:
+    """Refuse negative sizes."""
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"{name}: sizes must not be negative (negative dimension), got {list(shape)}")
+
+
+full_op = structured(
+    "full",
+    _infer_full,
+    doc="A tensor filled with one number.",
+    samples=lambda: [Sample((2.5,), ((2, 3), dtypes.float32, cpu)), Sample((0,), ((0, 2), dtypes.int64, cpu))],
+    reference=lambda value, shape, dtype, device: np.full(shape, value, dtype.numpy),
+    errors=lambda: [ErrorSample((0,), ((-1,), dtypes.float32, cpu), RuntimeError, "must not be negative")],
+)
+
+
+@kernel(full_op, "cpu")
+def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
+    if value == 0 and math.copysign(1, value.real) > 0:
+        return np.zeros(shape, dtype.numpy)
+    return np.full(shape, number_array(value, dtype.numpy))
+
+
+def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A number, or 0-dim array, in the dtype of the array that it is stored in.
+
+    Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
+    """
+    if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
+        if dtype.kind in "iu":
+            high = int(np.iinfo(dtype).max)
+            fits = -high - 1 <= value <= high
+        else:
+            fits = not math.isfinite(value) or abs(value) <= dtypes.finfo(dtypes.from_numpy_dtype(dtype)).max
+        if not fits:
+            raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
+    return np.asarray(value).astype(dtype)
+
+
+def _infer_empty(*, shape, strides, dtype, device) -> Meta:
+    check_sizes("empty", shape)
+    return meta(dtype, shape, strides, device)
+
+
+empty_op = structured(
+    "empty",
+    _infer_empty,
+    doc="A tensor without set values.",
+    random=True,
+    samples=lambda: [Sample((), ((2, 3), None, dtypes.float32, cpu))],
+)
+
+
+@kernel(empty_op, "cpu")
+def _empty(shape: tuple, strides: tuple | None, dtype: dtype, device: device) -> np.ndarray:
+    if strides is None:
+        return np.empty(shape, dtype.numpy)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if 0 not in shape else 0
+    size = dtype.itemsize
+    return np.ndarray(shape, dtype.numpy, np.empty(extent, dtype.numpy), 0, [s * size for s in strides])
+
+
+def _infer_arange(start: Meta, step: Meta, *, length, dtype, device) -> Meta:
+    return meta(dtype, (length,), None, device)
+
+
+arange_op = structured(
+    "arange",
+    _infer_arange,
+    doc="`start + step * i` for `i < length`.",
+    samples=lambda: [Sample((1, 2), (4, dtypes.int64, cpu)), Sample((0.5, 0.25), (5, dtypes.float32, cpu))],
+    reference=lambda start, step, length, dtype, device: (start + step * np.arange(length)).astype(dtype.numpy),
+)
+
+
+@kernel(arange_op, "cpu")
+def _arange(start: Any, step: Any, length: int, dtype: dtype, device: device) -> np.ndarray:
+    if type(start) is int and type(step) is int:
+        return (np.arange(length) * step + start).astype(dtype.numpy, copy=False)
+    return (start + step * np.arange(length, dtype=np.float64)).astype(dtype.numpy)

@@ -1,0 +1,206 @@
+"""`save`: plain structures and tensors in a zip archive, as PyTorch lays it out."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import pickle
+import struct
+import tempfile
+import zipfile
+from collections import OrderedDict
+from typing import IO, Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.core.devices import device
+from rushlight.core.meta import Size
+from rushlight.core.storage import Storage
+from rushlight.core.tensor import Tensor
+from rushlight.serialization.allowed import ALLOWED, STORAGES
+
+File = str | os.PathLike | IO[bytes]
+
+
+_ALIGNMENT = 64
+
+
+class _Name:
+    """Something that is written as a name in PyTorch's modules."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+
+_REBUILD_TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_PARAMETER = _Name("torch._utils", "_rebuild_parameter")
+_SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
+_ORDERED_DICT = _Name("collections", "OrderedDict")
+_STORAGE_NAMES = {name: _Name("torch", storage) for name, storage in STORAGES.items()}
+_UNTYPED = _Name("torch.storage", "UntypedStorage")
+_DTYPE_NAMES = {d.name: _Name("torch", d.name) for d in dtypes.ALL}
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
+_CALLABLES = {
+    codecs.encode: _Name("_codecs", "encode"),
+    **{kind: _Name("builtins", kind.__name__) for kind in (complex, bytearray, set, frozenset)},
+}
+
+
+class _StorageRef:
+    """A storage as a pickle refers to it: by a key that names its file in the archive."""
+
+    def __init__(self, key: str, numel: int, kind: dtypes.dtype) -> None:
+        self.key, self.numel, self.kind = key, numel, kind
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one: the C one writes only names that can be imported
+    """Writes plain structures and tensors; collects the storages."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file, protocol=2)
+        self.storages: dict[int, tuple[str, Storage]] = {}
+
+    def persistent_id(self, x: Any) -> Any:
+        if not isinstance(x, _StorageRef):
+            return None
+        name = _STORAGE_NAMES.get(x.kind.name, _UNTYPED)
+        return ("storage", name, x.key, "cpu", x.numel if name is not _UNTYPED else x.numel * x.kind.itemsize)
+
+    def save(self, x: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(x, _Name):
+            if not self._again(x):
+                self.write(pickle.GLOBAL + f"{x.module}\n{x.name}\n".encode())
+                self.memoize(x)
+        elif isinstance(x, Tensor):
+            if not self._again(x):
+                self._save_tensor(x)
+        elif type(x) in _PLAIN or isinstance(x, (_StorageRef, *ALLOWED.values())):
+            super().save(x, save_persistent_id)
+        elif type(x) is OrderedDict:
+            if not self._again(x):
+                self._save_call(_ORDERED_DICT, (), x, state=vars(x) or None, items=x.items())
+        elif isinstance(x, dtypes.dtype):
+            self.save(_DTYPE_NAMES[x.name])
+        elif isinstance(x, Size):
+            self._save_call(_SIZE, (tuple(x),), x)
+        elif isinstance(x, device):
+            self._save_call(_DEVICE, (x.type,) if x.index is None else (x.type, x.index), x)
+        elif isinstance(x, np.generic):
+            super().save(x.item(), save_persistent_id)
+        elif isinstance(x, dict):  # a defaultdict and its like: stored as what it holds
+            super().save(dict(x), save_persistent_id)
+        elif callable(x) and x in _CALLABLES:
+            self.save(_CALLABLES[x])
+        elif isinstance(x, type) and x in ALLOWED.values():
+            self.write(pickle.GLOBAL + f"{x.__module__}\n{x.__qualname__}\n".encode())
+        else:
+            raise TypeError(
+                f"save: cannot store {type(x).__module__}.{type(x).__qualname__}: a checkpoint holds tensors, "
+                "numbers, strings, "
+                "lists, tuples and dicts of them. Store module.state_dict() and optimizer.state_dict(), or allow the "
+                "class with rushlight.serialization.add_safe_globals"
+            )
+
+    def _again(self, x: Any) -> bool:
+        """Write a reference to what was written before, if it was."""
+        found = self.memo.get(id(x))
+        if found is not None:
+            self.write(self.get(found[0]))
+        return found is not None
+
+    def _save_call(self, name: _Name, arguments: tuple, x: Any, state: Any = None, items: Any = None) -> None:
+        """Write a call of a named function, as pickles hold them, with the state and the dict items of its result."""
+        self.save(name)
+        self.save(arguments)
+        self.write(pickle.REDUCE)
+        if id(x) not in self.memo:
+            self.memoize(x)
+        if items is not None:
+            self._batch_setitems(items)
+        if state is not None:
+            self.save(state)
+            self.write(pickle.BUILD)
+
+    def _save_tensor(self, x: Tensor) -> None:
+        plain = x.detach().cpu()
+        if type(x).__name__ == "Parameter":
+            self._save_call(_REBUILD_PARAMETER, (plain, x.requires_grad, OrderedDict()), x)
+            return
+        storage, m = plain.storage(), plain._meta
+        key, _ = self.storages.setdefault(id(storage), (str(len(self.storages)), storage))
+        ref = _StorageRef(key, storage.nbytes // m.dtype.itemsize, m.dtype)
+        self._save_call(
+            _REBUILD_TENSOR, (ref, plain.storage_offset(), tuple(m.shape), m.strides, x.requires_grad, OrderedDict()), x
+        )
+
+
+def save(
+    obj: Any,
+    f: File,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Store tensors and nested dicts, lists and tuples of them, numbers and strings in a file.
+
+    `f` is a path, or a file open for writing in binary. A path is written in one step at the end, so a crash leaves the
+    old file whole. PyTorch reads the file, too. Raises TypeError for other objects than the named ones.
+
+    Example:
+        >>> import io, rushlight
+        >>> buffer = io.BytesIO()
+        >>> rushlight.save({"weight": rushlight.ones(2)}, buffer)
+        >>> _ = buffer.seek(0)
+        >>> rushlight.load(buffer)
+        {'weight': tensor([1., 1.])}
+    """
+    structure = io.BytesIO()
+    pickler = _Pickler(structure)
+    pickler.dump(obj)
+    if not isinstance(f, (str, os.PathLike)):
+        _write(f, "archive", structure.getvalue(), pickler.storages.values())
+        return
+    path = os.path.abspath(os.fspath(f))
+    name = os.path.splitext(os.path.basename(path))[0] or "archive"
+    with tempfile.NamedTemporaryFile(
+        dir=os.path.dirname(path), prefix=name + ".", suffix=".part", delete=False
+    ) as file:
+        try:
+            _write(file, name, structure.getvalue(), pickler.storages.values())
+            file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _umask() -> int:
+    """The permissions that new files are not to have (there is no way to read it without setting it)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write(file: Any, name: str, structure: bytes, storages: Any) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        start = file.tell()
+        _add(archive, file, start, f"{name}/data.pkl", structure)
+        _add(archive, file, start, f"{name}/byteorder", b"little")
+        for key, storage in storages:
+            _add(archive, file, start, f"{name}/data/{key}", storage.bytes.data)
+        _add(archive, file, start, f"{name}/version", b"3\n")
+
+
+def _add(archive: zipfile.ZipFile, file: Any, start: int, name: str, data: Any) -> None:
+    """Add a file whose bytes begin at a multiple of the alignment,
+    so that they can be mapped into memory and used in place.
+    """
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    header = 30 + len(name.encode()) + 4
+    padding = -(file.tell() - start + header) % _ALIGNMENT
+    info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding  # what PyTorch pads with
+    archive.writestr(info, data)
