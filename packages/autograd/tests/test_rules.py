@@ -16,10 +16,18 @@ WIDE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
 WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 LIMIT = 40  # elements of an operand: finite differences cost two calls per element, in second order for each gradient
 
+# The gradient of these is not the derivative, or is that of only one of several equal choices.
+NOT_THE_DERIVATIVE = {
+    ("embedding", 1): "padding_idx leaves a row out",
+    ("embedding", 2): "scale_grad_by_freq divides by counts",
+    ("place_planes", 0): "of several values for one place any may stay",
+}
+# Results that a function of them determines only up to sign or phase: compared in a form that does not depend on it.
+INVARIANT = {"eig": lambda values, vectors: (values, vectors.abs())}
+
+SAMPLES = {op: samples_of(op) for op in sorted(ROWS, key=lambda op: op.name)}
 CASES = [
-    pytest.param(op, sample, id=f"{op.name}-{i}")
-    for op in sorted(ROWS, key=lambda op: op.name)
-    for i, sample in enumerate(samples_of(op))
+    pytest.param(op, sample, id=f"{op.name}-{i}") for op, samples in SAMPLES.items() for i, sample in enumerate(samples)
 ]
 
 
@@ -49,22 +57,38 @@ def widened(op: Op, sample) -> tuple[list, tuple, list[int]]:
     return operands, tuple([WIDER.get(p, p) if isinstance(p, dtypes.dtype) else p for p in sample.params]), wanted
 
 
-def called(op: Op, operands: list, params: tuple, wanted: list[int]):
-    """The op as a function of the operands that get a gradient."""
+def is_symmetric(op: Op, x) -> bool:
+    """Is operand 0 a matrix of which the op may read one triangle only?"""
+    if op.name in ("cholesky", "eigh"):
+        return True
+    return (
+        isinstance(x, np.ndarray)
+        and x.ndim > 1
+        and x.shape[-1] == x.shape[-2] > 1
+        and np.array_equal(x, x.swapaxes(-1, -2).conj())
+    )
+
+
+def called(op: Op, operands: list, params: tuple, wanted: list[int], symmetric: bool = False):
+    """The op as a function of the operands that get a gradient; with `symmetric`, operand 0 stays symmetric."""
 
     def call(*values):
         arguments = list(operands)
         for i, value in zip(wanted, values):
             arguments[i] = value * 1 if i in op.mutates else value
+        if symmetric:
+            arguments[0] = (arguments[0] + arguments[0].mH) / 2
         results = op.apply(tuple(arguments), params)
-        if not isinstance(results, tuple):
-            return results
-        return tuple([r for r in results if r.dtype.is_inexact])
+        results = INVARIANT[op.name](*results) if op.name in INVARIANT else results
+        return tuple([r for r in results if r.dtype.is_inexact]) if isinstance(results, tuple) else results
 
     return call
 
 
 def usable(op: Op, sample) -> tuple:
+    index = [s is sample for s in SAMPLES[op]].index(True)
+    if (op.name, index) in NOT_THE_DERIVATIVE:
+        pytest.skip(NOT_THE_DERIVATIVE[op.name, index])
     if op.random:
         pytest.skip("a random op is no function of its operands")
     if op.name.endswith("_backward") and any(name in ("out", "log_sum", "mean") for name in op.operands):
@@ -76,7 +100,7 @@ def usable(op: Op, sample) -> tuple:
         pytest.skip("no operand of this sample has a gradient")
     if any(operands[i].numel() > LIMIT for i in wanted):
         pytest.skip("too many elements for finite differences; a smaller sample covers the op")
-    call = called(op, operands, params, wanted)
+    call = called(op, operands, params, wanted, 0 in wanted and is_symmetric(op, sample.operands[0]))
     values = [operands[i] for i in wanted]
     out = call(*values)
     out = out if isinstance(out, tuple) else (out,)
@@ -90,13 +114,23 @@ def usable(op: Op, sample) -> tuple:
 @pytest.mark.parametrize("op, sample", CASES)
 def test_first_order(op, sample):
     call, values = usable(op, sample)
-    assert gradcheck(call, values)
+    try:
+        assert gradcheck(call, values)
+    except RuntimeError as error:
+        if "derivative is not implemented" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("op, sample", CASES)
 def test_second_order(op, sample):
     call, values = usable(op, sample)
-    assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+    try:
+        assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+    except RuntimeError as error:
+        if "derivative is not implemented" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 COMPLEX = [

@@ -40,7 +40,7 @@ def _infer_attention(query: Meta, key: Meta, value: Meta, mask: Meta | None, sca
     return (meta(dtype, (*lead, rows, value.shape[-1]), None, query.device), meta(wide(dtype), (*lead, rows, 1), None, query.device))
 
 
-def _parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
+def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
     """Attention and its probabilities in simpler ops."""
     scores = matmul_op.apply((query * scale, key.transpose(-2, -1)))
     if causal:
@@ -95,7 +95,7 @@ def _infer_backward(grad: Meta, query: Meta, key: Meta, value: Meta, mask: Meta 
 
 def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: bool):
     """The gradients of attention in simpler ops; `out` and `log_sum` are functions of the others, so they are made anew."""
-    out, p = _parts(query, key, value, mask, scale, causal)
+    out, p = attention_parts(query, key, value, mask, scale, causal)
     grad_v = matmul_op.apply((p.transpose(-2, -1), grad))
     by_score = (matmul_op.apply((grad, value.transpose(-2, -1))) - (grad * out).sum(-1, keepdim=True)) * p * scale
     return matmul_op.apply((by_score, key)), matmul_op.apply((by_score.transpose(-2, -1), query)), grad_v
@@ -145,5 +145,5 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     if dropout_p or (attn_mask is not None and attn_mask.requires_grad):
-        return _parts(query, key, value, attn_mask, scale, is_causal, dropout_p)[0]
+        return attention_parts(query, key, value, attn_mask, scale, is_causal, dropout_p)[0]
     return attention_op.apply((query, key, value, attn_mask, scale), (is_causal,))[0]
