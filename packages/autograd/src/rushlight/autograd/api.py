@@ -10,6 +10,7 @@ from rushlight.autograd.memory import ones
 from rushlight.autograd.node import Edge, Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.errors import shape_text
+from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import filled
 from rushlight.ops.join import stack
@@ -57,10 +58,13 @@ def backward(
         >>> x.grad
         tensor([2., 4.])
     """
+    keep = create_graph if retain_graph is None else retain_graph
+    if grad_tensors is None and inputs is None and isinstance(tensors, Tensor) and _is_loss(tensors._meta):
+        engine.run([(edge_of(tensors), ones(tensors._meta))], keep, create_graph)
+        return
     if grad_variables is not None:
         grad_tensors = grad_variables
-    roots = _roots(_listed(tensors), grad_tensors, False)
-    keep = create_graph if retain_graph is None else retain_graph
+    roots = _roots(_listed(tensors), grad_tensors)
     if inputs is None:
         engine.run(roots, keep, create_graph)
         return
@@ -111,7 +115,7 @@ def grad(
             results, sources, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads
         )
     edges = [_input_edge(x) for x in sources]
-    found = engine.run(_roots(results, grad_outputs, True), keep, create_graph, edges) if edges else []
+    found = engine.run(_roots(results, grad_outputs), keep, create_graph, edges) if edges else []
     if materialize_grads:
         found = [_zeros(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(sources, found)]
     elif not allow_unused and any(g is None for g in found):
@@ -152,6 +156,11 @@ def _batched(
     return tuple([None if column[0] is None else stack(column) for column in zip(*rows)])
 
 
+def _is_loss(m: Meta) -> bool:
+    """Is it one real number with history, so that there is nothing to check?"""
+    return m.numel == 1 and m.requires_grad and not m.dtype.is_complex
+
+
 def _listed(tensors: Any) -> list:
     """One tensor, or several, as a list."""
     if tensors is None:
@@ -175,7 +184,7 @@ def _input_edge(x: Any) -> Edge:
     return edge_of(x)
 
 
-def _roots(tensors: list, gradients: Any, numbered: bool) -> list[tuple[Edge, Tensor]]:
+def _roots(tensors: list, gradients: Any) -> list[tuple[Edge, Tensor]]:
     given = (
         [None] * len(tensors)
         if gradients is None
