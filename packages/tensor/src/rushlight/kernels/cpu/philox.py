@@ -15,6 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from rushlight.kernels.cpu import allocator, pool
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.native import WORTH
 
 BLOCK = 8192  # counters at a time: the intermediate arrays stay in the second-level cache
 
@@ -54,19 +56,69 @@ def block_words(seed: int, first: int, count: int) -> np.ndarray:
     return words
 
 
+# The same in native code. `layout` holds the first counter and the keys of all rounds.
+_NATIVE = "def kernel(lo, hi, layout, words):\n    wide_vectors()\n    first = u64(load(layout, u64(0)))\n"
+_NATIVE += "".join([f"    k{i} = u64(load(layout, u64({i + 1})))\n" for i in range(20)])
+_NATIVE += """    for i in range(lo, hi):
+        counter = first + u64(i)
+        c0 = counter & u64(0xFFFFFFFF)
+        c1 = counter >> u64(32)
+        c2 = u64(0)
+        c3 = u64(0)
+"""
+for _i in range(10):
+    _NATIVE += f"""        p = c0 * u64(0xD2511F53)
+        q = c2 * u64(0xCD9E8D57)
+        c0 = (q >> u64(32)) ^ c1 ^ k{2 * _i}
+        c1 = q & u64(0xFFFFFFFF)
+        c2 = (p >> u64(32)) ^ c3 ^ k{2 * _i + 1}
+        c3 = p & u64(0xFFFFFFFF)
+"""
+_NATIVE += """        at = u64(4) * u64(i)
+        store(words, at, u32(c0))
+        store(words, at + u64(1), u32(c1))
+        store(words, at + u64(2), u32(c2))
+        store(words, at + u64(3), u32(c3))
+"""
+
+
+class _Native:
+    """The compiled kernel, once a large draw has asked for it; small draws then use it, too."""
+
+    kernel: Callable[..., None] | None = None
+
+
+@functools.lru_cache(maxsize=64)
+def _native_layout(seed: int) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.uint32), *[key[:, 0] for key in _round_keys(seed)]]).astype(np.int64)
+
+
+def native_words(seed: int, first: int, count: int) -> np.ndarray:
+    """What `block_words` gives, from compiled code: ten times as fast."""
+    kernel = _Native.kernel
+    if kernel is None:
+        kernel = _Native.kernel = compile_source(_NATIVE, ("u64", "u64", "*i64", "*u32"))
+    layout = _native_layout(seed).copy()
+    layout.view(np.uint64)[0] = first & 0xFFFFFFFFFFFFFFFF
+    words = np.empty((count, 4), np.uint32)
+    kernel(0, count, layout, words)
+    return words
+
+
 def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:
-    """A vector of n random elements: `convert(words, out)` fills a stretch of it from its words,
-    `words_each` per element.
+    """A vector of n random elements.
+
+    `convert(words, out)` fills a stretch of it from its words, `words_each` per element.
     """
     per_counter = 4 // words_each
     counters = -(-n // per_counter)
     result = allocator.empty((n,), dtype)
+    words_of = native_words if counters >= WORTH or _Native.kernel else block_words
 
     def fill(low: int, high: int) -> None:
-        for start in range(low, high):
-            first = start * BLOCK
+        for first in range(low * BLOCK, min(high * BLOCK, counters), BLOCK):
             count = min(BLOCK, counters - first)
-            words = block_words(seed, offset + first, count).reshape(-1)
+            words = words_of(seed, offset + first, count).reshape(-1)
             stretch = result[first * per_counter : (first + count) * per_counter]
             if stretch.size == count * per_counter:
                 convert(words, stretch)
@@ -75,7 +127,10 @@ def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, c
                 convert(words, whole)
                 stretch[...] = whole[: stretch.size]
 
-    pool.parallel_for(fill, -(-counters // BLOCK), 1)
+    if counters <= BLOCK:
+        fill(0, 1)
+    else:
+        pool.parallel_for(fill, -(-counters // BLOCK), 1)
     return result
 
 
