@@ -1,9 +1,17 @@
 """What the benchmarks share."""
 
+import contextlib
 import os
 from typing import Any
 
 import numpy as np
+
+# `hatch run bench` forks each of its hundreds of processes from one that has imported the benchmarks, so loading the
+# library here spares them the import. Where that fails, `library` says why.
+with contextlib.suppress(ImportError, AttributeError):
+    import rushlight
+
+    rushlight.Tensor  # noqa: B018  the first use of a name loads the core
 
 
 def library(*names: str) -> Any:
