@@ -17,7 +17,7 @@ def chebyshev(x, n, first):
     """Chebyshev polynomials: 1, `first`, then p[k] = 2 x p[k-1] - p[k-2]. The kinds differ in the first one only."""
     before, here = 1.0, first
     if not 1.0 <= n < math.inf:
-        return 1.0 if 0.0 <= n < 1.0 else 0.0
+        return 1.0 if -1.0 < n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, 2.0 * x * here - before
@@ -30,7 +30,7 @@ def hermite(x, n, scale):
     """Hermite polynomials: physicists' for scale 2, probabilists' for scale 1."""
     before, here = 1.0, scale * x
     if not 1.0 <= n < math.inf:
-        return 1.0 if 0.0 <= n < 1.0 else 0.0
+        return 1.0 if -1.0 < n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, scale * (x * here - (k - 1.0) * before)
@@ -43,7 +43,7 @@ def laguerre(x, n):
     """Laguerre polynomials."""
     before, here = 1.0, 1.0 - x
     if not 1.0 <= n < math.inf:
-        return 1.0 if 0.0 <= n < 1.0 else 0.0
+        return 1.0 if -1.0 < n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, ((2.0 * k - 1.0 - x) * here - (k - 1.0) * before) / k
@@ -56,7 +56,7 @@ def legendre(x, n):
     """Legendre polynomials."""
     before, here = 1.0, x
     if not 1.0 <= n < math.inf:
-        return 1.0 if 0.0 <= n < 1.0 else 0.0
+        return 1.0 if -1.0 < n < 1.0 else 0.0
     k = 2.0
     while k <= n:
         before, here = here, ((2.0 * k - 1.0) * x * here - (k - 1.0) * before) / k

@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import native, rows
 from rushlight.ops.reduction import accumulator_dtype
 from rushlight.return_types import named
 
@@ -61,6 +62,8 @@ cumprod_op = structured(
 
 @kernel(cumsum_op, "cpu")
 def _cumsum(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
+    if dtype is dtypes.float32 and dim == x.ndim - 1 and native.worthwhile(x):
+        return rows.cumsum(x, reverse)
     return _accumulate(np.add, x, dim, dtype, reverse)
 
 
