@@ -152,6 +152,14 @@ def test_views_from_before_the_base_required_grad_take_part():
     assert w.grad.tolist() == [11, 1]
 
 
+def test_views_take_part_when_the_base_itself_is_written_to():
+    w, buffer = leaf(1, 2), rushlight.zeros(2)
+    element = buffer[1]
+    buffer.copy_(w)
+    element.backward()
+    assert w.grad.tolist() == [0, 1]
+
+
 def test_assignment_by_index_into_a_buffer():
     w, buffer = leaf(1, 2, 3), rushlight.zeros(3)
     for i in range(3):

@@ -88,13 +88,17 @@ def rewrite_history(x: Tensor, node: Node, index: int, others: tuple[Edge, ...],
     `others` are the edges of the node behind the one for `x` itself, which is there when `has_target`.
     """
     base, steps = base_and_steps(x)
-    if not steps or (not base._meta.requires_grad and x._meta.requires_grad):
+    asleep = not base._meta.requires_grad
+    if steps and asleep and x._meta.requires_grad:
+        # A leaf, or made from one, that happens to lie in the memory of another tensor.
         _replace_state(x, (node, index), None)
         return
-    asleep = not base._meta.requires_grad
-    slices = CopySlices(base, steps, node, index, others, has_target)
-    _replace_state(base, (slices, 0), None)
-    _replace_state(x, None, STALE)
+    if steps:
+        slices = CopySlices(base, steps, node, index, others, has_target)
+        _replace_state(base, (slices, 0), None)
+        _replace_state(x, None, STALE)
+    else:
+        _replace_state(x, (node, index), None)
     if asleep:
         _wake_views(x, base)
 
@@ -116,15 +120,14 @@ def _wake_views(x: Tensor, base: Tensor) -> None:
     Those between base and `x` are known. Nobody lists the others; they are searched for when the reference count of the
     memory says that there are any.
     """
-    known = 2
-    source = view_of(x)[0]
-    while source is not base:
+    known, between = 1, x
+    while between is not base:
         known += 1
-        _wake(source)
-        source = view_of(source)[0]
+        _wake(between)
+        between = view_of(between)[0]
     if references(base._storage) > known:
         for other in gc.get_referrers(base._storage):
-            if isinstance(other, Tensor) and other is not x and other is not base and base_and_steps(other)[0] is base:
+            if isinstance(other, Tensor) and other is not base and base_and_steps(other)[0] is base:
                 _wake(other)
 
 
