@@ -77,12 +77,14 @@ class Compiled:
         except Exception as error:
             if _config.raise_internal_errors:
                 raise
-            return self._give_up(f"the compiler failed: {type(error).__name__}: {error}")
+            self._give_up(f"the compiler failed: {type(error).__name__}: {error}")
+            return None
         except Abort as abort:
             if self.fullgraph:
                 raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave "
                                    "fullgraph away to let calls like this run eagerly") from None
-            return self._give_up(str(abort))
+            self._give_up(str(abort))
+            return None
         self.captures += 1
         self.entries = [entry, *self.entries]
         if _logs.wants("guards"):

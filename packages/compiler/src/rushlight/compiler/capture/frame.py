@@ -120,6 +120,10 @@ class Frame:
                 if self.finished or self.yielding:
                     session.check_budget()
                     return self.returned
+        except Abort as abort:
+            if abort.where is None:
+                abort.where = self.line
+            raise
         finally:
             self.running = False
             session.leave(self)

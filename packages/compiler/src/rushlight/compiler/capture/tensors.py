@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from rushlight.compiler.capture import scatter, state
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.randomness import Draw, draw_of
@@ -135,15 +137,12 @@ class Recorder:
         found = step.nodes.get(tracer._root._count)
         if found is None:
             parent = self.current(tracer._parent)
-            metas = self._view_metas(tracer._parent, step)
-            found = step.nodes[tracer._root._count] = self.graph.call(step.op, (parent, *step.numbers), step.params,
-                                                                      metas)
+            metas = step.op.infer_metas((tracer._parent, *step.numbers), step.params)
+            grad = tracer._meta.requires_grad  # as it was when the view was made, whatever the mode is now
+            metas = metas.with_grad(grad) if isinstance(metas, Meta) else tuple([m.with_grad(grad) for m in metas])
+            found = self.graph.call(step.op, (parent, *step.numbers), step.params, metas)
+            step.nodes[tracer._root._count] = found
         return found if step.index is None else found[step.index]
-
-    def _view_metas(self, parent: Tracer, step: View) -> Any:
-        metas = step.op.infer_metas((parent, *step.numbers), step.params)
-        grad = state.records(step.op, (parent,))
-        return _with_grad(metas, grad) if isinstance(metas, Meta) else tuple([_with_grad(m, grad) for m in metas])
 
     # ops
 
@@ -190,6 +189,8 @@ class Recorder:
             raise Abort(f"the view {op.name} at a place that depends on data")
         if base._root._severed and state.grad_enabled():
             raise Abort("a parameter that was changed without gradients and is then used with them")
+        if numbers:  # places are checked by the kernel, not by inference: try it on an array that takes no memory
+            op.numpy(np.broadcast_to(np.zeros((), base._meta.numpy), base._meta.shape), *numbers, *params)
         nodes: dict[int, Any] = {}
         records = state.records(op, (base,))
         many = not isinstance(metas, Meta)
@@ -246,8 +247,8 @@ class Recorder:
         chain = 0
         at = target
         while at._parent is not None:
-            if at._step.op.name == "detach":
-                raise Abort("an in-place change through detach")
+            if at._step.op.name == "detach" or at._step.index is not None:
+                raise Abort(f"an in-place change through {at._step.op.name}, with gradients")
             chain, at = chain + 1, at._parent
         if not root._meta.requires_grad and root._views > chain:
             raise Abort("an in-place change that brings gradients to a tensor with views")
