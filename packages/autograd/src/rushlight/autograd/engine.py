@@ -197,8 +197,9 @@ def _accumulate(node: AccumulateGrad, grads: list) -> None:
     if state is not None:
         _add_to_leaf(state, variable, grads)
         if state.post_hooks:
-            for x, hook in list(state.post_hooks.values()):
-                hook(x() or variable)
+            for registered_on, hook in list(state.post_hooks.values()):
+                x = registered_on()
+                hook(variable if x is None else x)
     if incoming is not None:
         _after_node(node, (), incoming)
 
