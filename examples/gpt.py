@@ -24,7 +24,8 @@ class Block(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
 
     def forward(self, x):
         batch, length, width = x.shape
@@ -45,7 +46,8 @@ class GPT(nn.Module):
         self.head.weight = self.token.weight  # the table that reads letters also writes them
         for name, p in self.named_parameters():
             if p.dim() > 1:
-                nn.init.normal_(p, std=0.02 / (math.sqrt(2 * layers) if name.endswith(("out.weight", "mlp.2.weight")) else 1))
+                adds = name.endswith(("out.weight", "mlp.2.weight"))  # these add up over the layers
+                nn.init.normal_(p, std=0.02 / math.sqrt(2 * layers) if adds else 0.02)
 
     def forward(self, tokens, targets=None):
         x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
@@ -95,7 +97,8 @@ def main():
         return window[:, :-1], window[:, 1:]
 
     model = GPT(len(letters), args.context)
-    print(f"{len(text):,} characters, {len(letters)} letters, {sum(p.numel() for p in model.parameters()):,} parameters")
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{len(text):,} characters, {len(letters)} letters, {count:,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.99), weight_decay=0.1)
     step_model = model if args.no_compile else torch.compile(model)
     start, smooth = time.perf_counter(), None
