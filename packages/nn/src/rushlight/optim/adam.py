@@ -7,6 +7,8 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.kernels.cpu import many
+from rushlight.optim.native import Batch, batch
 from rushlight.optim.optimizer import Optimizer, as_float, check_options
 
 
@@ -68,31 +70,58 @@ class Adam(Optimizer):
         )
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
-        lr, eps, decay = as_float(group["lr"]), group["eps"], group["weight_decay"]
-        beta1, beta2 = map(as_float, group["betas"])
-        for p, g, state in zip(params, grads, states):
+        for p, state in zip(params, states):
             if not state:
                 state["step"] = rushlight.tensor(0.0)
                 state["exp_avg"], state["exp_avg_sq"] = rushlight.zeros_like(p), rushlight.zeros_like(p)
                 if group["amsgrad"]:
                     state["max_exp_avg_sq"] = rushlight.zeros_like(p)
-            if group["maximize"]:
-                g = -g
-            if decay and group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * decay)
-            elif decay:
-                g = g + decay * p
-            state["step"] += 1
-            step = state["step"].item()
-            first, second = state["exp_avg"], state["exp_avg_sq"]
-            first.lerp_(g, 1 - beta1)
-            second.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
-            if group["amsgrad"]:
-                largest = state["max_exp_avg_sq"]
-                largest.copy_(rushlight.maximum(largest, second))
-                second = largest
-            denominator = (second.sqrt() / math.sqrt(1 - beta2**step)).add_(eps)
-            p.addcdiv_(first, denominator, value=-lr / (1 - beta1**step))
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+        columns = [params, grads, *[[state[name] for state in states] for name in names]]
+        native = batch(self._batches, group, columns)
+        if native is not None:
+            self._native_update(native, group, columns, states)
+            params, grads, states = ([x[i] for i in native.rest] for x in (params, grads, states))
+        for p, g, state in zip(params, grads, states):
+            self._update_one(group, p, g, state)
+
+    def _native_update(self, native: Batch, group: dict[str, Any], columns: list[list[Tensor]], states: list[dict]) -> None:
+        lr, decay = as_float(group["lr"]), group["weight_decay"]
+        beta1, beta2 = map(as_float, group["betas"])
+        decoupled = group["decoupled_weight_decay"]
+        many.adam(
+            native.table,
+            [states[i]["step"]._array for i in native.rows],
+            native.lists(columns),
+            lr=lr,
+            beta1=beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            keep=1 - lr * decay if decoupled else 1.0,
+            decay=0.0 if decoupled else decay,
+            sign=-1.0 if group["maximize"] else 1.0,
+        )
+
+    def _update_one(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        lr, decay = as_float(group["lr"]), group["weight_decay"]
+        beta1, beta2 = map(as_float, group["betas"])
+        if group["maximize"]:
+            g = -g
+        if decay and group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * decay)
+        elif decay:
+            g = g + decay * p
+        state["step"] += 1
+        step = state["step"].item()
+        first, second = state["exp_avg"], state["exp_avg_sq"]
+        first.lerp_(g, 1 - beta1)
+        second.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]
+            largest.copy_(rushlight.maximum(largest, second))
+            second = largest
+        denominator = (second.sqrt() / math.sqrt(1 - beta2**step)).add_(group["eps"])
+        p.addcdiv_(first, denominator, value=-lr / (1 - beta1**step))
 
 
 class AdamW(Adam):

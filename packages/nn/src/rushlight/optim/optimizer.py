@@ -40,6 +40,7 @@ class Optimizer:
         self.state: dict[Tensor, dict] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._pre_hooks, self._post_hooks = Registry(), Registry()
+        self._batches: dict[int, Any] = {}  # see `rushlight.optim.native`
         self._state_hooks = {
             name: Registry() for name in ("state_dict_pre", "state_dict_post", "load_pre", "load_post")
         }
@@ -98,10 +99,14 @@ class Optimizer:
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
                 if params:
-                    self.update(group, params, [p.grad for p in params], [self.state[p] for p in params])
+                    self.update(group, params, [p.grad for p in params], self._states(group, params))
         for hook in self._post_hooks.values():
             hook(self, (), {})
         return loss
+
+    def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict]:
+        """The state of each parameter, an empty one where there is none yet."""
+        return [self.state[p] for p in params]
 
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         """Change the parameters of one group in place; runs without recording gradients."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import Tensor
+from rushlight.kernels.cpu import many
+from rushlight.optim.native import batch
 from rushlight.optim.optimizer import Optimizer, as_float, check_options
 
 
@@ -59,18 +61,42 @@ class SGD(Optimizer):
             },
         )
 
+    def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict]:
+        """There is no state without momentum, and none is made."""
+        return super()._states(group, params) if group["momentum"] else [{} for _ in params]
+
     def update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
-        lr, momentum, decay = as_float(group["lr"]), group["momentum"], group["weight_decay"]
+        columns = [params, grads]
+        if group["momentum"]:
+            columns.append([state.get("momentum_buffer") for state in states])
+        if all(x is not None for x in columns[-1]):
+            native = batch(self._batches, group, columns)
+            if native is not None:
+                many.sgd(
+                    native.table,
+                    native.lists(columns),
+                    lr=as_float(group["lr"]),
+                    momentum=group["momentum"],
+                    dampening=group["dampening"],
+                    nesterov=group["nesterov"],
+                    decay=group["weight_decay"],
+                    sign=-1.0 if group["maximize"] else 1.0,
+                )
+                params, grads, states = ([x[i] for i in native.rest] for x in (params, grads, states))
         for p, g, state in zip(params, grads, states):
-            if group["maximize"]:
-                g = -g
-            if decay:
-                g = g + decay * p
-            if momentum:
-                buffer = state.get("momentum_buffer")
-                if buffer is None:
-                    buffer = state["momentum_buffer"] = g.detach().clone()
-                else:
-                    buffer.mul_(momentum).add_(g, alpha=1 - group["dampening"])
-                g = g + momentum * buffer if group["nesterov"] else buffer
-            p.add_(g, alpha=-lr)
+            self._update_one(group, p, g, state)
+
+    def _update_one(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        lr, momentum, decay = as_float(group["lr"]), group["momentum"], group["weight_decay"]
+        if group["maximize"]:
+            g = -g
+        if decay:
+            g = g + decay * p
+        if momentum:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = g.detach().clone()
+            else:
+                buffer.mul_(momentum).add_(g, alpha=1 - group["dampening"])
+            g = g + momentum * buffer if group["nesterov"] else buffer
+        p.add_(g, alpha=-lr)

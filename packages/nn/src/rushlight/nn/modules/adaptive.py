@@ -30,8 +30,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Example:
         >>> import rushlight
-        >>> layer = rushlight.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10])
-        >>> layer(rushlight.zeros(3, 8), rushlight.tensor([0, 5, 19])).output.shape
+        >>> layer = rushlight.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10])
+        >>> layer(rushlight.zeros(3, 16), rushlight.tensor([0, 5, 19])).output.shape
         rushlight.Size([3])
     """
 

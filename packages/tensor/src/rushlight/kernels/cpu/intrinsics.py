@@ -102,6 +102,16 @@ def address(typingctx: Any, pointer: Any) -> Any:
     return types.int64(pointer), lambda context, builder, sig, args: builder.ptrtoint(args[0], cgutils.intp_t)
 
 
+@intrinsic
+def pointer(typingctx: Any, number: Any, dtype: Any) -> Any:
+    """The array whose first element has the address `number`: for kernels that take addresses in a table."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
+    return DataPointer(dtype.dtype)(number, dtype), codegen
+
+
 @intrinsic(prefer_literal=True)
 def stack_array(typingctx: Any, dtype: Any, size: Any) -> Any:
     """Uninitialised memory that lives as long as the call."""
@@ -273,6 +283,6 @@ NAMESPACE: dict[str, Any] = {
     "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh,
     "atanh": math.atanh, "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
 }  # fmt: skip
-NAMESPACE |= {"address": address, "stack_array": stack_array}
+NAMESPACE |= {"address": address, "pointer": pointer, "stack_array": stack_array}
 _COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
 NAMESPACE |= {f"c_{name}": getattr(cmath, name) for name in _COMPLEX.split()}
