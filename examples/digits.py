@@ -27,8 +27,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         x = F.relu(self.norm1(self.conv1(x)))
-        x = F.max_pool2d(F.relu(self.norm2(self.conv2(x))), 2)
-        x = self.dropout(x).flatten(1)
+        x = self.dropout(F.max_pool2d(F.relu(self.norm2(self.conv2(x))), 2)).flatten(1)
         return self.fc2(self.dropout(F.relu(self.fc1(x))))
 
 
@@ -61,8 +60,7 @@ def train_epoch(model, loader, optimizer, device, title):
             loss.backward()
             optimizer.step()
             total, seen = total + loss.item() * len(y), seen + len(y)
-            right += (output.argmax(1).cpu() == y).sum().item()
-            speed = seen / (time.perf_counter() - start)
+            right, speed = right + (output.argmax(1).cpu() == y).sum().item(), seen / (time.perf_counter() - start)
             bar.set_postfix_str(f"loss {total / seen:.4f}, accuracy {right / seen:.1%}, {speed:.0f} samples/s")
     return total / seen
 
@@ -77,8 +75,7 @@ def evaluate(model, loader, device):
 
 
 def draw(history, confusion, file):
-    figure = Figure(figsize=(10, 4))
-    left, right = figure.subplots(1, 2)
+    left, right = (figure := Figure(figsize=(10, 4))).subplots(1, 2)
     for name in ("training loss", "test accuracy"):
         left.plot(range(1, len(history) + 1), [epoch[name] for epoch in history], label=name)
     left.set(xlabel="epoch", title="Training")
@@ -99,8 +96,7 @@ def main():
     images = torch.tensor(data, dtype=torch.float32).view(-1, 1, 8, 8) / 16
     digits = TensorDataset(images, torch.tensor(target))
     train, test = random_split(digits, [0.8, 0.2], torch.Generator().manual_seed(args.seed))
-    train = DataLoader(train, args.batch_size, shuffle=True, num_workers=args.workers)
-    test = DataLoader(test, 256)
+    train, test = DataLoader(train, args.batch_size, shuffle=True, num_workers=args.workers), DataLoader(test, 256)
     model, history, start = Net().to(args.device), [], time.perf_counter()
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     if args.resume:
