@@ -38,7 +38,9 @@ def record_plan(op: Op, metas: tuple[Meta | None, ...], params: tuple, out: Any,
     if not recipe.wanted:
         return run
     if op.kind == "view":
-        return _view(recipe, run)
+        return (
+            _view(recipe, run) if recipe.node_class.unrolled and isinstance(out, Meta) else _several_views(recipe, run)
+        )
     return _one_result(recipe, run) if isinstance(out, Meta) else _several_results(recipe, run)
 
 
@@ -89,7 +91,7 @@ def _one_result(recipe: Recipe, run: Callable) -> Callable:
         attach(result, make_node(recipe, operands, (result,)), 0)
         return result
 
-    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors)(recipe, run, observed)
+    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors)(recipe, run, observed, None)
 
 
 def _several_results(recipe: Recipe, run: Callable) -> Callable:
@@ -108,16 +110,31 @@ def _several_results(recipe: Recipe, run: Callable) -> Callable:
 
 
 def _view(recipe: Recipe, run: Callable) -> Callable:
-    def record(*operands: Any) -> Any:
+    def observed(result: Tensor, operands: tuple) -> Tensor:
+        made, node = result._auto, make_node(recipe, operands, (result,))
+        attach(result, node, 0)
+        result._auto.view, result._auto.origin = made, operands[0]._auto
+        return result
+
+    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors, True)(
+        recipe, run, observed, _idle
+    )
+
+
+def _idle(view: Tensor) -> Tensor:
+    """Note on a view that it was made while grad mode was off."""
+    view._auto = new_state(None, view._auto, NO_GRAD)
+    return view
+
+
+def _several_views(recipe: Recipe, run: Callable) -> Callable:
+    def record(*operands: Any) -> tuple:
         results = run(*operands)
-        several = results if isinstance(results, tuple) else (results,)
         if not mode.enabled:
-            for view in several:
-                view._auto = new_state(None, view._auto, NO_GRAD)
-            return results
-        node = make_node(recipe, operands, several)
+            return tuple([_idle(view) for view in results])
+        node = make_node(recipe, operands, results)
         origin = operands[0]._auto
-        for i, view in enumerate(several):
+        for i, view in enumerate(results):
             made = view._auto
             attach(view, node, i)
             view._auto.view, view._auto.origin = made, origin

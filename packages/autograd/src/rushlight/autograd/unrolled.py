@@ -40,22 +40,23 @@ _GLOBALS = {
 
 
 @functools.cache
-def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: int) -> Callable:
-    """`make(recipe, run, observed)`, which gives the recording function of a plan.
+def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: int, is_view: bool = False) -> Callable:
+    """`make(recipe, run, observed, idle)`, which gives the recording function of a plan.
 
     `wanted` are the operands with edges, `saves` what is kept, the first `tensors` of it tensors. `observed(result,
-    operands)` is called when somebody watches: saved-tensor hooks, anomaly mode.
+    operands)` is called when somebody watches: saved-tensor hooks, anomaly mode; `idle(view)` for a view that is made
+    while grad mode is off.
     """
     names = [f"x{i}" for i in range(arity)]
     kept = [f"x{i}" if kind == "operand" else "alias" for kind, i in saves]
     lines = [
-        "def make(recipe, run, observed):",
+        "def make(recipe, run, observed, idle):",
         "    node_class = recipe.node_class",
         f"    def record({', '.join(names)}):",
         f"        result = run({', '.join(names)})",
         "        if not mode.plain:",
         "            if not mode.enabled:",
-        "                return result",
+        "                return idle(result)" if is_view else "                return result",
         f"            return observed(result, {_tuple(names)})",
         "        node = new(node_class)",
         "        node.recipe = recipe",
@@ -103,6 +104,7 @@ def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: 
         "        state.edge = (node, 0)",
         "        state.grad = state.view = state.origin = state.leaf_edge = state.post_hooks = None",
         "        state.retains = False",
+        "        state.view, state.origin = result._auto, x0._auto" if is_view else "",
         "        result._auto = state",
         "        result._meta = meta._twin or meta.with_grad(True)",
         "        return result",
