@@ -41,7 +41,9 @@ def _infer_attention(query: Meta, key: Meta, value: Meta, mask: Meta | None, sca
 
 
 def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
-    """Attention and its probabilities in simpler ops."""
+    """Attention and its probabilities in simpler ops; half types compute in float32."""
+    dtype = query.dtype
+    query, key, value = (x.to(wide(dtype)) for x in (query, key, value))
     scores = matmul_op.apply((query * scale, key.transpose(-2, -1)))
     if causal:
         mask = from_numpy(np.tri(scores.shape[-2], scores.shape[-1], dtype=bool)).to(scores.device)
@@ -51,7 +53,7 @@ def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: flo
     if mask is not None:  # rows without any key give zeros
         probabilities = probabilities.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
     used = dropout(probabilities, dropout_p) if dropout_p else probabilities
-    return matmul_op.apply((used, value)), probabilities
+    return matmul_op.apply((used, value)).to(dtype), probabilities
 
 
 def _reference(q, k, v, mask, scale, causal):
@@ -98,7 +100,8 @@ def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: 
     out, p = attention_parts(query, key, value, mask, scale, causal)
     grad_v = matmul_op.apply((p.transpose(-2, -1), grad))
     by_score = (matmul_op.apply((grad, value.transpose(-2, -1))) - (grad * out).sum(-1, keepdim=True)) * p * scale
-    return matmul_op.apply((by_score, key)), matmul_op.apply((by_score.transpose(-2, -1), query)), grad_v
+    grads = (matmul_op.apply((by_score, key)), matmul_op.apply((by_score.transpose(-2, -1), query)), grad_v)
+    return tuple([g.to(dtype) for g in grads])
 
 
 attention_backward_op = structured(
@@ -110,11 +113,11 @@ attention_backward_op = structured(
 
 @kernel(attention_backward_op, "cpu")
 def _attention_backward(grad, q, k, v, mask, out, log_sum, scale: float, causal: bool):
-    flat = q.ndim == 2
+    flat, half = q.ndim == 2, q.dtype.itemsize == 2
     arrays = [checks.widened(x) for x in (grad, q, k, v, out, log_sum)]
     grad, q, k, v, out, log_sum = (x[None] for x in arrays) if flat else arrays
     mask = _spread(mask, (*q.shape[:-1], k.shape[-2]))
-    grads = cpu.attention_backward(grad, q, k, v, mask, out, log_sum, scale, causal)
+    grads = cpu.attention_backward(grad, q, k, v, mask, None if half else out, log_sum, scale, causal)
     return tuple([g[0] for g in grads]) if flat else grads
 
 

@@ -34,7 +34,10 @@ def _inside(x: Tensor, size: int, padding: str, align_corners: bool) -> Tensor:
     """Positions brought into the image as the padding mode says."""
     if padding == "reflection":
         x = _reflected(x, 0.0, size - 1.0) if align_corners else _reflected(x, -0.5, size - 0.5)
-    return x if padding == "zeros" else x.clamp(0, size - 1)
+    if padding == "zeros":
+        return x
+    within = (x > 0) & (x < size - 1)
+    return x.where(within, x.detach().clamp(0, size - 1))  # at the edge and beyond, moving changes nothing
 
 
 def _values(flat: Tensor, sizes: Sequence[int], corner: Sequence[Tensor], padding: str) -> Tensor:
@@ -103,6 +106,9 @@ def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
 
 def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
     _check(input, grid, mode, padding_mode)
+    if input.dtype in dtypes.HALF:
+        wide = _sample(input.to(dtypes.float32), grid.to(dtypes.float32), mode, padding_mode, align_corners)
+        return wide.to(input.dtype)
     sizes = input._meta.shape[2:]
     n, channels = input.shape[:2]
     places = []

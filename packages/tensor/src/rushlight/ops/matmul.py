@@ -252,8 +252,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """`beta * input + alpha * product`; with beta 0 even NaN in input does not count."""
-    _scale_fits(name, "alpha", alpha, product)
-    _scale_fits(name, "beta", beta, product)
+    if not product.dtype.is_inexact:
+        alpha, beta = int(alpha), int(beta)  # as PyTorch: the fraction is dropped
     if input.dtype is not product.dtype:
         raise RuntimeError(f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}")
     if broadcast_shapes_of(name, [input._meta, product._meta]) != product.shape:
@@ -263,11 +263,6 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
     if beta == 0:
         return product
     return product + (input if beta == 1 else input * beta)
-
-
-def _scale_fits(name: str, argument: str, scale: Number, product: Tensor) -> None:
-    if isinstance(scale, (float, complex)) and not product.dtype.is_inexact:
-        raise RuntimeError(f"{name}: {argument} must be an integer for integer tensors, got {scale!r}")
 
 
 @function(inplace=True)

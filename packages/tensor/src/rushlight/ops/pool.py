@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _check_positions(name: str, indices: np.ndarray, area: int) -> None:
 def _scatter(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray:
     result = cpu.scatter_planes(checks.widened(values), indices, size)
     if result is None:
-        _check_positions("scatter_planes", indices, int(np.prod(size)))
+        _check_positions("scatter_planes", indices, prod(size))
     return result
 
 
@@ -102,9 +103,9 @@ place_planes_op = structured(
 
 @kernel(place_planes_op, "cpu")
 def _place(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray:
-    _check_positions("place_planes", indices, int(np.prod(size)))
-    result = np.zeros((*values.shape[:2], int(np.prod(size))), values.dtype)
-    flat = (*values.shape[:2], -1)
+    _check_positions("place_planes", indices, prod(size))
+    result = np.zeros((*values.shape[:2], prod(size)), values.dtype)
+    flat = (*values.shape[:2], prod(values.shape[2:]))
     np.put_along_axis(result, indices.reshape(flat), values.reshape(flat), 2)
     return result.reshape(*values.shape[:2], *size)
 
@@ -121,9 +122,10 @@ gather_planes_op = structured(
 
 @kernel(gather_planes_op, "cpu")
 def _gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    _check_positions("gather_planes", indices, int(np.prod(x.shape[2:])))
-    flat = x.reshape(*x.shape[:2], -1)
-    return np.take_along_axis(flat, indices.reshape(*indices.shape[:2], -1), 2).reshape(indices.shape)
+    _check_positions("gather_planes", indices, prod(x.shape[2:]))
+    flat = x.reshape(*x.shape[:2], prod(x.shape[2:]))
+    where = indices.reshape(*indices.shape[:2], prod(indices.shape[2:]))
+    return np.take_along_axis(flat, where, 2).reshape(indices.shape)
 
 
 # avg_pool and its transpose

@@ -163,9 +163,9 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     return out, log_sum
 
 
-def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray,
+def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray | None,
                        log_sum: np.ndarray, scale: float, causal: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients of `attention` by q, k and v."""
+    """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the probabilities."""
     grad_q = allocator.empty(q.shape, q.dtype)
     grad_k, grad_v = np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
     step, rows = _plan(q, k)
@@ -179,8 +179,11 @@ def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.nda
             p = _scores(q[part], k[seen], _rows(mask, lo, hi, first, last, keys), scale)
             _probabilities(p, log_sum[part], first, causal)
             grad_v[seen] += np.matmul(p.swapaxes(-1, -2), grad[part])
-            along = np.einsum("...re,...re->...r", grad[part], out[part])[..., None]
             by_score = np.matmul(grad[part], v[seen].swapaxes(-1, -2))
+            if out is None:
+                along = np.einsum("...rk,...rk->...r", p, by_score)[..., None]
+            else:
+                along = np.einsum("...re,...re->...r", grad[part], out[part])[..., None]
             by_score -= along
             by_score *= p
             by_score *= q.dtype.type(scale)

@@ -58,7 +58,7 @@ def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...
         return windows.scatter(values, indices, size)
     if indices.size and (indices.min() < 0 or indices.max() >= area):
         return None
-    flat = (indices.reshape(planes, -1) + np.arange(planes)[:, None] * area).ravel()
+    flat = (indices.reshape(planes, prod(indices.shape[2:])) + np.arange(planes)[:, None] * area).ravel()
     if values.dtype.kind == "f":
         total = np.bincount(flat, values.ravel(), planes * area).astype(values.dtype)
     else:
