@@ -1,6 +1,7 @@
 """Random tensor programs: views, in-place writes and aliases, run eagerly and compiled.
 
-After each call the results and the arguments are written to, so that memory shared in one run and not in the other shows.
+After each call the results and the arguments are written to, so that memory shared in one run and not in the other
+shows.
 `python fuzz_tensors.py [first seed] [count]` runs it for longer.
 """
 
@@ -20,24 +21,34 @@ def texts(block: str) -> list[str]:
 
 # A, B and C stand for variables, K for a small number.
 VIEWS = texts("""
-    A[K] | A[1:] | A[:K] | A.t() | A.view(-1) | A.unsqueeze(0) | A.detach() | A.unbind(0)[K] | A.split(1)[0] | A[..., 0] | A[:]
-    A.expand(2, 2, 2) | A.permute(1, 0) | A.reshape(-1) | A.transpose(0, 1) | A.squeeze() | A.contiguous() | A.select(1, K) | A
-    A.narrow(0, 0, 1) | A.flatten() | A[None] | A.to(torch.float32) | A.view_as(A) | A.chunk(2)[1] | A[::2] | A.diagonal()
+    A[K] | A[1:] | A[:K] | A.t() | A.view(-1) | A.unsqueeze(0) | A.detach() | A.unbind(0)[K] | A.split(1)[0]
+    A[..., 0] | A[:]
+    A.expand(2, 2, 2) | A.permute(1, 0) | A.reshape(-1) | A.transpose(0, 1) | A.squeeze() | A.contiguous()
+    A.select(1, K) | A
+    A.narrow(0, 0, 1) | A.flatten() | A[None] | A.to(torch.float32) | A.view_as(A) | A.chunk(2)[1] | A[::2]
+    A.diagonal()
 """)
 PURE = texts("""
     A + B | A * 2 | A - K | A.sum() | A.clone() | A.exp() * K | torch.cat([A, B]) | torch.stack([A, A]) | A * A + B
-    torch.where(A > K, A, B) | A.sum(0) | torch.zeros(2, 2) | torch.ones(2) * K | torch.tensor([1.0, 2.0]) | A.float() | -A
+    torch.where(A > K, A, B) | A.sum(0) | torch.zeros(2, 2) | torch.ones(2) * K | torch.tensor([1.0, 2.0])
+    A.float() | -A
     A.max() | (A > B).float() | A.double() | torch.relu(A) | A.mean(0, keepdim=True) | torch.zeros_like(A) | A.matmul(B)
 """)
 WRITES = texts("""
-    A.add_(K) | A.mul_(B) | A.copy_(B) | A.zero_() | A.fill_(K) | A += B | A -= K | A[0] = K | A[1:] = B | A[A > 1] = K | A[:, 0] = B
-    A[K] = B[0] | A.sub_(B, alpha=2) | A.masked_fill_(A > 2, K) | A.addcmul_(B, B) | A *= A | A.clamp_(0, 3) | A.exp_() | A.t_()
-    A.div_(2) | A[torch.tensor([0, 1])] = K | A.relu_() | A.index_fill_(0, torch.tensor([0]), K) | A.neg_() | A.swap_(B) | A.pow_(2)
+    A.add_(K) | A.mul_(B) | A.copy_(B) | A.zero_() | A.fill_(K) | A += B | A -= K | A[0] = K | A[1:] = B
+    A[A > 1] = K | A[:, 0] = B
+    A[K] = B[0] | A.sub_(B, alpha=2) | A.masked_fill_(A > 2, K) | A.addcmul_(B, B) | A *= A | A.clamp_(0, 3)
+    A.exp_() | A.t_()
+    A.div_(2) | A[torch.tensor([0, 1])] = K | A.relu_() | A.index_fill_(0, torch.tensor([0]), K) | A.neg_()
+    A.swap_(B) | A.pow_(2)
 """)
 CALLS = texts("""
-    ones(2, 2), ones(2, 2) * 2, ones(2) | a, a, ones(2) | a, a[0], a[1] | a.t(), ones(2, 2), ones(2) | ones(2, 2), ones(2, 2), a[:, 0]
-    leaf, ones(2, 2), ones(2) | ones(2, 2), leaf, ones(2) | leaf * 1, ones(2, 2), ones(2) | ones(2, 2), leaf * 2, leaf[0]
-    ones(2, 2).double(), ones(2, 2), ones(2) | a, b, b[0] | ones(3, 2), ones(2, 2), ones(2) | a[:1].expand(2, 2), b, ones(2)
+    ones(2, 2), ones(2, 2) * 2, ones(2) | a, a, ones(2) | a, a[0], a[1] | a.t(), ones(2, 2), ones(2)
+    ones(2, 2), ones(2, 2), a[:, 0]
+    leaf, ones(2, 2), ones(2) | ones(2, 2), leaf, ones(2) | leaf * 1, ones(2, 2), ones(2)
+    ones(2, 2), leaf * 2, leaf[0]
+    ones(2, 2).double(), ones(2, 2), ones(2) | a, b, b[0] | ones(3, 2), ones(2, 2), ones(2)
+    a[:1].expand(2, 2), b, ones(2)
 """)
 
 
@@ -95,7 +106,8 @@ def run(body: list[str], calls: list[str], compile: Any, observed: Any) -> list[
     f = compile(world["f"])
     seen: list[Any] = []
     for call in calls:
-        space = {"ones": torch.ones, "a": torch.ones(2, 2), "b": torch.ones(2, 2) * 3, "leaf": torch.ones(2, 2, requires_grad=True)}
+        space = {"ones": torch.ones, "a": torch.ones(2, 2), "b": torch.ones(2, 2) * 3,
+                 "leaf": torch.ones(2, 2, requires_grad=True)}
         inputs = eval(f"[{call}]", space)
         try:
             outputs = f(*inputs)
@@ -108,7 +120,7 @@ def run(body: list[str], calls: list[str], compile: Any, observed: Any) -> list[
         if total:
             try:
                 sum(total).backward()
-            except RuntimeError:  # a saved tensor was overwritten: a compiled program, being pure, has nothing to refuse
+            except RuntimeError:  # a saved tensor was overwritten; a compiled program is pure and refuses nothing
                 return seen
             seen.append(observed(space["leaf"]))
         with torch.no_grad():

@@ -360,24 +360,43 @@ def test_walrus_ternary_chains(check):
 
 
 def test_match_statement(check):
+    class Point:
+        __match_args__ = ("a", "b")
+
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
     def scenario(compile):
         def f(x, command):
             match command:
+                case torch.Tensor():
+                    return x + command
                 case ["add", k]:
                     return x + k
-                case {"mul": k}:
-                    return x * k
+                case ["more", *rest] if len(rest) > 1:
+                    return x * len(rest)
+                case {"mul": k, **rest}:
+                    return x * k + len(rest)
+                case Point(0, b):
+                    return x - b
+                case Point(a=a):
+                    return x - 2 * a
                 case str() as name:
                     return x - len(name)
+                case int(n) if n > 100:
+                    return x + n
                 case 7 | 8:
                     return x
                 case _:
                     return x * 0
 
         c = compile(f)
-        return [c(ones(), v) for v in (["add", 2], {"mul": 3}, "abc", 7, 8, 9)]
+        commands = [["add", 2], ("add", 3), ["more", 1, 2, 3], ["more"], {"mul": 3}, {"mul": 3, "z": 1}, {},
+                    Point(0, 5), Point(1, 5),
+                    "abc", 7, 8, 9, 1000, 2.5, None, ones()]
+        return [c(ones(), v) for v in commands]
 
-    check(scenario, captured=None)
+    check(scenario)
 
 
 def test_class_made_inside_is_left_to_eager(check):

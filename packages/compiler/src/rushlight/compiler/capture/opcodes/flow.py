@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.opcodes.table import Handler, op
-from rushlight.compiler.capture.semantics import attr, call, classes, compare, container, context, iterate
+from rushlight.compiler.capture.semantics import attr, call, classes, compare, container, context, iterate, match
 from rushlight.compiler.capture.session import raise_
 from rushlight.compiler.capture.value import NONE, NULL, FunctionV, MethodV, Obj, Value, constant
 
@@ -114,6 +114,30 @@ def get_iter(frame: Frame, arg: int) -> None:
 @op("GET_LEN")
 def get_len(frame: Frame, arg: int) -> None:
     frame.stack.append(constant(container.length(frame.session, frame.stack[-1])))
+
+
+# the match statement
+
+
+@op("MATCH_SEQUENCE")
+def match_sequence(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.boolean(match.is_sequence(frame.session, frame.stack[-1])))
+
+
+@op("MATCH_MAPPING")
+def match_mapping(frame: Frame, arg: int) -> None:
+    frame.stack.append(compare.boolean(match.is_mapping(frame.session, frame.stack[-1])))
+
+
+@op("MATCH_KEYS")
+def match_keys(frame: Frame, arg: int) -> None:
+    frame.stack.append(match.keys(frame.session, frame.stack[-2], frame.stack[-1]))
+
+
+@op("MATCH_CLASS")
+def match_class(frame: Frame, arg: int) -> None:
+    value, cls, names = frame.pop_many(3)
+    frame.stack.append(match.attributes(frame.session, value, cls, arg, frame.session.concrete(names)))
 
 
 # exceptions and context managers

@@ -135,16 +135,17 @@ def iterate_now(session: Session, value: Value) -> list[Value]:
 
 def _isinstance(session: Session, args: Args, kwargs: Kwargs) -> Value:
     value, classes = args
-    return constant(_instance_of(session, value, classes))
+    return constant(instance_of(session, value, classes))
 
 
-def _instance_of(session: Session, value: Value, classes: Value) -> bool:
+def instance_of(session: Session, value: Value, classes: Value) -> bool:
+    """`isinstance(value, classes)`."""
     if not isinstance(classes, Obj) or isinstance(classes.obj, tuple):
-        return any(_instance_of(session, value, c) for c in iterate.unpack(session, classes))
+        return any(instance_of(session, value, c) for c in iterate.unpack(session, classes))
     cls = session.concrete(classes)
     if not isinstance(cls, type):
         if hasattr(cls, "__args__") and all(isinstance(c, type) for c in cls.__args__):
-            return any(_instance_of(session, value, constant(c)) for c in cls.__args__)
+            return any(instance_of(session, value, constant(c)) for c in cls.__args__)
         raise Abort("isinstance with something that is not a class")
     if isinstance(value, (MethodV, FunctionV)) or not hasattr(type(cls), "__instancecheck__"):
         raise Abort("isinstance of a function")
