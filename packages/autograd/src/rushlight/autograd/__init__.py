@@ -24,6 +24,7 @@ from rushlight.autograd.anomaly import (
 from rushlight.autograd.api import backward, grad
 from rushlight.autograd.function import Function
 from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
+from rushlight.autograd.methods import detach_, is_inference
 from rushlight.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -31,6 +32,7 @@ from rushlight.autograd.modes import (
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 from rushlight.autograd.recorder import record_plan
 from rushlight.core import dispatch
@@ -41,6 +43,7 @@ __all__ = [
     "Variable",
     "__version__",
     "backward",
+    "detach_",
     "detect_anomaly",
     "enable_grad",
     "function",
@@ -53,10 +56,12 @@ __all__ = [
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 dispatch.set_autograd(record_plan)

@@ -143,6 +143,11 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return Handle(state.post_hooks, (ref(self), hook))
 
 
+def is_inference(self: Tensor) -> bool:
+    """Always False: tensors made in inference mode are ordinary tensors without history."""
+    return False
+
+
 def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward passes have added up for this leaf; None before the first."""
     state = self._auto
@@ -212,7 +217,15 @@ def _base(self: Tensor) -> Tensor | None:
 
 def install() -> None:
     """Attach everything to Tensor."""
-    for function in (backward, requires_grad_, detach_, retain_grad, register_hook, register_post_accumulate_grad_hook):
+    for function in (
+        backward,
+        requires_grad_,
+        detach_,
+        is_inference,
+        retain_grad,
+        register_hook,
+        register_post_accumulate_grad_hook,
+    ):
         setattr(Tensor, function.__name__, function)
     Tensor.grad = property(_get_grad, _set_grad, _del_grad)
     Tensor.grad_fn = property(_grad_fn)
@@ -223,4 +236,3 @@ def install() -> None:
     )
     Tensor._base = property(_base)
     Tensor._is_view = lambda self: view_of(self) is not None
-    Tensor.is_inference = lambda self: False

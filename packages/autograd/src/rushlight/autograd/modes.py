@@ -249,3 +249,19 @@ class inference_mode(Decorating):
 
     def fresh(self) -> inference_mode:
         return type(self)(self.value)
+
+
+class set_multithreading_enabled(Decorating):
+    """Accepted for PyTorch's sake: a backward pass always runs on the thread that asks for it."""
+
+    def __init__(self, mode_: bool) -> None:
+        self.value = bool(mode_)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+    def fresh(self) -> set_multithreading_enabled:
+        return type(self)(self.value)

@@ -19,7 +19,7 @@ class _Owner(NamedTuple):
 _OWNERS = (
     _Owner("rushlight-autograd", "rushlight.autograd",
            frozenset({"autograd", "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled",
-                      "is_inference_mode_enabled"}),
+                      "is_inference_mode_enabled", "is_inference", "detach_"}),
            frozenset({"backward", "grad", "grad_fn", "is_leaf", "requires_grad_", "retain_grad", "retains_grad", "register_hook",
                       "register_post_accumulate_grad_hook", "detach_", "_base", "_is_view", "is_inference", "output_nr"})),
     _Owner("rushlight-autograd", "rushlight.func", frozenset({"func", "vmap"})),
