@@ -98,6 +98,11 @@ def plain_instance_check(cls: type) -> bool:
     return type(cls).__instancecheck__ in (type.__instancecheck__, ABCMeta.__instancecheck__)
 
 
+def is_plain_container(cls: type) -> bool:
+    """Is it a sequence or mapping class that the interpreter models?"""
+    return cls in (list, tuple, dict, Size) or issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
 def is_plain(obj: Any) -> bool:
     """Is it an immutable plain value?"""
     return type(obj) in (int, float, bool, complex, str, bytes, type(None))

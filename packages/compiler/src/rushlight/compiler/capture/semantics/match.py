@@ -6,34 +6,29 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, builtins, container, iterate
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import NONE, Obj, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.value import NONE, TupleV, Value, constant
 
+# Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, by which the patterns go.
+_SEQUENCE, _MAPPING = 1 << 5, 1 << 6
 # Builtin classes whose positional pattern is the subject itself.
 _SELF = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 def is_sequence(session: Session, value: Value) -> bool:
     """Does a sequence pattern accept the value?"""
-    if isinstance(value, TupleV) or session.as_list(value) is not None:
-        return True
-    if isinstance(value, Obj) and isinstance(value.obj, tuple):
-        session.type_of(value)
-        return True
-    return _known_otherwise(session, value)
+    return bool(_flags(session, value) & _SEQUENCE)
 
 
 def is_mapping(session: Session, value: Value) -> bool:
     """Does a mapping pattern accept the value?"""
-    return session.as_dict(value) is not None or _known_otherwise(session, value)
+    return bool(_flags(session, value) & _MAPPING)
 
 
-def _known_otherwise(session: Session, value: Value) -> bool:
-    """False for values that are certainly no sequence and no mapping; Abort for others."""
-    if isinstance(value, TensorV) or session.as_dict(value) is not None or session.as_list(value) is not None:
-        return False
-    if session.type_of(value) in allow.BUILTIN_TYPES - {range, bytearray}:
-        return False
-    raise Abort(f"matching a {session.type_name(value)}")
+def _flags(session: Session, value: Value) -> int:
+    kind = session.type_of(value)
+    if kind.__flags__ & (_SEQUENCE | _MAPPING) and not allow.is_plain_container(kind):
+        raise Abort(f"matching a {kind.__name__}")
+    return kind.__flags__
 
 
 def keys(session: Session, value: Value, wanted: Value) -> Value:
