@@ -97,6 +97,8 @@ def _infer_backward(grad: Meta, query: Meta, key: Meta, value: Meta, mask: Meta 
 
 def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: bool):
     """The gradients of attention in simpler ops; `out` and `log_sum` are functions of the others, so they are made anew."""
+    dtype = query.dtype
+    grad, query, key, value = (x.to(wide(dtype)) for x in (grad, query, key, value))
     out, p = attention_parts(query, key, value, mask, scale, causal)
     grad_v = matmul_op.apply((p.transpose(-2, -1), grad))
     by_score = (matmul_op.apply((grad, value.transpose(-2, -1))) - (grad * out).sum(-1, keepdim=True)) * p * scale
