@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rushlight.core import dtypes, front
 from rushlight.core.errors import shape_text
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Op, register
+from rushlight.kernels.cpu import allocator
 
 
 def broadcast_shapes_of(name: str, metas) -> tuple[int, ...]:
@@ -232,9 +235,10 @@ def updating(name: str, check: Callable, update: Callable, **fields: Any) -> Op:
     INPLACE[op] = twin
 
     def changed(array: Any, *rest: Any) -> Any:
-        array = array.copy()
-        update(array, *rest)
-        return array
+        fresh = allocator.empty(array.shape, array.dtype)
+        np.copyto(fresh, array)
+        update(fresh, *rest)
+        return fresh
 
     op.kernels["cpu"], twin.kernels["cpu"] = changed, update
     return op

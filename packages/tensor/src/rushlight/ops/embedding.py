@@ -11,11 +11,12 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.accumulate import add_rows
+from rushlight.kernels.cpu.gather import take
 from rushlight.ops.create import arange, filled, tensor
 from rushlight.ops.gather import index_select
 from rushlight.ops.index import check_bounds
 from rushlight.ops.index_along import index_add, index_copy_
-from rushlight.ops.put import add_at
 from rushlight.ops.scatter import scatter_, scatter_reduce
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import expand, reshape, reshaped
@@ -60,7 +61,7 @@ embedding_op = structured(
 @kernel(embedding_op, "cpu")
 def _embedding(weight: np.ndarray, indices: np.ndarray, padding_idx: int, scale_grad_by_freq: bool) -> np.ndarray:
     check_bounds("embedding", indices, len(weight))
-    return np.take(weight, indices, axis=0)
+    return take(weight, indices, 0)
 
 
 def _infer_backward(grad: Meta, indices: Meta, *, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Meta:
@@ -88,7 +89,7 @@ def _backward(
         kept = flat != padding_idx
         flat, parts = flat[kept], parts[kept]
     result = np.zeros((rows, grad.shape[-1]), grad.dtype)
-    add_at(result, flat, parts)
+    add_rows(result, flat, parts)
     if scale_grad_by_freq:
         result /= np.maximum(np.bincount(flat, minlength=rows), 1)[:, None].astype(grad.dtype)
     return result

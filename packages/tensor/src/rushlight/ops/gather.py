@@ -10,6 +10,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.gather import take as take_along
 from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index
 from rushlight.ops.view import reshape
 
@@ -43,7 +44,7 @@ index_select_op = structured(
 @kernel(index_select_op, "cpu")
 def _index_select(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     check_bounds("index_select", index, array.shape[dim] if array.ndim else 1, dim)
-    return np.take(array, index.reshape(-1), axis=dim) if array.ndim else array.copy()
+    return take_along(array, index.reshape(-1), dim) if array.ndim else array.copy()
 
 
 @function()

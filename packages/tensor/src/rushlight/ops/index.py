@@ -13,6 +13,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.gather import take
+from rushlight.kernels.cpu.masked import select_where
 from rushlight.ops.create import filled
 from rushlight.ops.join import cat_op
 from rushlight.ops.view import broadcast_tensors, reshape
@@ -107,7 +109,9 @@ def _index(array: np.ndarray, *indices: np.ndarray | None) -> np.ndarray:
     given = [d for d, index in enumerate(indices) if index is not None]
     try:
         if len(given) == 1:
-            return np.take(array, indices[given[0]], axis=given[0])
+            d = given[0]
+            check_bounds("index", indices[d], array.shape[d], d, -array.shape[d])
+            return take(array, indices[d], d)
         return np.ascontiguousarray(array[numpy_index(indices)])
     except IndexError as error:
         raise as_torch_error(error) from None
@@ -138,7 +142,7 @@ masked_select_op = structured(
 
 @kernel(masked_select_op, "cpu")
 def _masked_select(array: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return array[mask] if mask.ndim else array[None][mask[None]]
+    return select_where(array, mask)
 
 
 @function()

@@ -12,10 +12,10 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.accumulate import add_rows
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.index import check_bounds, check_index
-from rushlight.ops.put import add_at
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
 _ROWS = np.array([2, 0, 2])
@@ -160,7 +160,7 @@ def _check_index_add(input: Meta, index: Meta, source: Meta, *, dim: int) -> Non
 def _index_add(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
     target = _front(array, dim)
     check_bounds("index_add", index, len(target), dim)
-    add_at(target, index.reshape(-1), _front(source, dim))
+    add_rows(target, index.reshape(-1), _front(source, dim))
 
 
 index_add_op = updating(

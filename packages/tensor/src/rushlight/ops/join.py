@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import allocator
 from rushlight.ops.create import filled
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import reshaped
@@ -61,11 +62,12 @@ cat_op = structured(
 def _cat(*rest: Any) -> np.ndarray:
     *arrays, dim = rest
     kept = [array for array in arrays if array.shape != (0,)] or arrays[:1]
-    if all(array.dtype == arrays[0].dtype for array in arrays):
-        result = np.concatenate(kept, axis=dim)
-        return result if result.flags.c_contiguous else np.ascontiguousarray(result)
-    dtype = _infer_cat(*[meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays], dim=dim).numpy
-    out = np.empty((*kept[0].shape[:dim], sum([a.shape[dim] for a in kept]), *kept[0].shape[dim + 1 :]), dtype)
+    dtype = arrays[0].dtype
+    if any(array.dtype != dtype for array in arrays):
+        metas = [meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays]
+        dtype = _infer_cat(*metas, dim=dim).numpy
+    first = kept[0].shape
+    out = allocator.empty((*first[:dim], sum([a.shape[dim] for a in kept]), *first[dim + 1 :]), dtype)
     return np.concatenate(kept, axis=dim, out=out, casting="unsafe")
 
 

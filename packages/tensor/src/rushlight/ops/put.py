@@ -16,6 +16,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.accumulate import add_rows
+from rushlight.kernels.cpu.masked import fill_where, store_where
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index
@@ -24,25 +26,6 @@ from rushlight.ops.view import broadcast_shapes, expand
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
 _ROWS = np.array([2, 0, 2])
 Number = bool | int | float | complex
-
-
-def add_at(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
-    """`target[index[i]] += values[i]` along axis 0, where indices may repeat; they must be checked and not negative.
-
-    Repeated rows are summed in the order in which they come, so the result is the same on every run.
-    """
-    if target.dtype.kind in "fiuc" and target.ndim == 1:
-        np.add.at(target, index, values)
-        return
-    if not index.size:
-        return
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    half = target.dtype.kind == "V" or target.dtype == np.float16
-    sums = np.add.reduceat(values[order], starts, axis=0, dtype=np.float32 if half else target.dtype)
-    rows = ordered[starts]
-    target[rows] = target[rows] + sums  # half types: the sum in float32, rounded once
 
 
 # Several dimensions at once: x[i, :, j] = values
@@ -89,7 +72,7 @@ def _accumulate(array: np.ndarray, values: np.ndarray, indices: Sequence[np.ndar
         flat = flat * array.shape[d] + np.where(index < 0, index + array.shape[d], index)
     tail = array.shape[count:]
     values = np.broadcast_to(values, given[0].shape + tail)
-    add_at(array.reshape((-1, *tail)) if array.size else array, flat.reshape(-1), values.reshape((-1, *tail)))
+    add_rows(array.reshape((-1, *tail)) if array.size else array, flat.reshape(-1), values.reshape((-1, *tail)))
 
 
 index_put_op = updating(
@@ -173,7 +156,7 @@ def _check_masked_fill(input: Meta, mask: Meta, value: Meta) -> None:
 
 
 def _masked_fill(array: np.ndarray, mask: np.ndarray, value: Any) -> None:
-    np.copyto(array, number_array(value, array.dtype), where=mask)
+    fill_where(array, mask, number_array(value, array.dtype))
 
 
 masked_fill_op = updating(
@@ -234,7 +217,7 @@ def _masked_scatter(array: np.ndarray, mask: np.ndarray, source: np.ndarray) -> 
             f"{source.size}"
         )
     if array.ndim:
-        array[mask] = source.reshape(-1)[:count]
+        store_where(array, mask, source.reshape(-1)[:count])
     elif count:
         array[...] = source.reshape(-1)[0]
 

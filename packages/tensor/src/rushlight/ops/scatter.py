@@ -12,6 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.accumulate import add_rows
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.create import filled
@@ -90,12 +91,20 @@ def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> Non
     if not index.size:
         return
     array, index, src = _prepared("scatter_add", array, index, src, dim)
-    if array.flags.c_contiguous and array.dtype.kind in "fiuc":
-        # numpy adds quickly at one-dimensional indices only
+    if _is_vector(array, index, dim):
+        rows = index[tuple([slice(None) if d == dim else 0 for d in range(index.ndim)])]
+        add_rows(np.moveaxis(array, dim, 0), rows, np.moveaxis(src, dim, 0))
+    elif array.flags.c_contiguous and array.dtype.kind in "fiuc":
         flat = np.ravel_multi_index(along(array, index, dim), array.shape)
-        np.add.at(array.reshape(-1), flat.reshape(-1), np.ascontiguousarray(src).reshape(-1))
+        add_rows(array.reshape(-1), flat.reshape(-1), np.ascontiguousarray(src).reshape(-1))
     else:
         np.add.at(array, along(array, index, dim), src)
+
+
+def _is_vector(array: np.ndarray, index: np.ndarray, dim: int) -> bool:
+    """Is the index one vector, expanded over all of the other dimensions?"""
+    others = [d for d in range(index.ndim) if d != dim]
+    return all(index.shape[d] == array.shape[d] and (index.strides[d] == 0 or index.shape[d] == 1) for d in others)
 
 
 def _check_scatter_add(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:

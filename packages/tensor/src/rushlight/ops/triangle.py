@@ -10,6 +10,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.masked import fill_where
 from rushlight.ops.strided import diagonal, diagonal_backward
 from rushlight.ops.view import reshape, reshaped
 
@@ -22,11 +23,11 @@ def _check_triangle(input: Meta, *, diagonal: int) -> None:
 
 
 def _tril(array: np.ndarray, diagonal: int) -> None:
-    np.copyto(array, array.dtype.type(0), where=~np.tri(*array.shape[-2:], diagonal, dtype=bool))
+    fill_where(array, ~np.tri(*array.shape[-2:], diagonal, dtype=bool), np.zeros((), array.dtype))
 
 
 def _triu(array: np.ndarray, diagonal: int) -> None:
-    np.copyto(array, array.dtype.type(0), where=np.tri(*array.shape[-2:], diagonal - 1, dtype=bool))
+    fill_where(array, np.tri(*array.shape[-2:], diagonal - 1, dtype=bool), np.zeros((), array.dtype))
 
 
 def _samples() -> list[Sample]:
