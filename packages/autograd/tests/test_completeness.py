@@ -1,11 +1,13 @@
 """Every op has a gradient row or is listed as having none."""
 
+import numpy as np
 import pytest
 
 import rushlight
 from rushlight.autograd.recipe import Recipe
 from rushlight.autograd.rules.registry import NONDIFFERENTIABLE, ROWS
-from rushlight.core.op import REGISTRY, meta_of
+from rushlight.core.declare import structured
+from rushlight.core.op import REGISTRY, kernel, meta_of
 from rushlight.core.samples import samples_of
 
 
@@ -34,3 +36,13 @@ def test_formulas_find_what_they_ask_for(op):
     out = op.infer(*metas, *sample.params)
     recipe = Recipe(op, metas, sample.params, len(out) if isinstance(out, tuple) else 1, ROWS[op])
     assert len(recipe.calls) == len(recipe.wanted)
+
+
+def test_an_op_without_row_refuses_only_to_be_recorded():
+    op = structured("rowless", lambda input: input.with_grad(False), registered=False)
+    kernel(op, "cpu")(np.negative)
+    x = rushlight.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="rowless: no gradient formula is known"):
+        op(x)
+    with rushlight.no_grad():
+        assert op(x).tolist() == [-1, -1]

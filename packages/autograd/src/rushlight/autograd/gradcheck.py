@@ -7,6 +7,7 @@ gradient `v`; real and imaginary parts are compared separately, which covers com
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,14 +35,19 @@ def gradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Are the gradients of `func(*inputs)` by the inputs that require grad those of finite differences?
 
     `|analytic - numeric| <= atol + rtol * |numeric|` must hold for each element (with `fast_mode`, for one random
     projection). Also checked: repeating the backward pass gives the same within `nondet_tol`, and an output whose
     gradient does not come counts as zeros.
-    Raises GradcheckError (a RuntimeError) where it fails, or returns False without `raise_exception`.
+    There is no forward mode: asking to check it raises NotImplementedError. Raises GradcheckError (a RuntimeError)
+    where it fails, or returns False without `raise_exception`.
 
     Example:
         >>> import rushlight
@@ -49,6 +55,10 @@ def gradcheck(
         >>> rushlight.autograd.gradcheck(lambda x: x * x, x)
         True
     """
+    if check_forward_ad or check_batched_forward_grad:
+        raise NotImplementedError("gradcheck: there is no forward mode to check; leave check_forward_ad away")
+    if not check_backward_ad:
+        return True
     try:
         _check(
             func,
@@ -154,9 +164,10 @@ def _check(
         )
     for i, x in enumerate(sources):
         if x.dtype not in (dtypes.float64, dtypes.complex128) and eps < 1e-4:
-            raise GradcheckError(
-                f"gradcheck: input {i} has dtype {x.dtype.name}: finite differences with eps={eps} "
-                "need float64 or complex128"
+            warnings.warn(
+                f"gradcheck: input {i} has dtype {x.dtype.name}: finite differences with eps={eps} need float64 or "
+                "complex128, so this check is likely to fail",
+                stacklevel=4,
             )
     outputs = _differentiable(func(*inputs))
     if not outputs:

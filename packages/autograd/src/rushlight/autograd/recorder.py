@@ -27,9 +27,11 @@ def record_plan(op: Op, metas: tuple[Meta | None, ...], params: tuple, out: Any,
     results = (out,) if isinstance(out, Meta) else out or ()
     if out is not None and not any(m.dtype.is_inexact for m in results):
         return run
-    if op.decomposition is not None and not op.kernels and not _has_row(op):
-        return run  # it runs other ops, which record themselves
-    row = row_of(op)
+    try:
+        row = row_of(op)
+    except NotImplementedError as error:
+        # An op without kernels runs other ops, which record themselves.
+        return run if op.decomposition is not None and not op.kernels else _refusing(str(error), run)
     if op.mutates:
         return _in_place(op, Recipe(op, metas, params, 1, row or Row({})), run)
     if row is None:
@@ -44,12 +46,15 @@ def record_plan(op: Op, metas: tuple[Meta | None, ...], params: tuple, out: Any,
     return _one_result(recipe, run) if isinstance(out, Meta) else _several_results(recipe, run)
 
 
-def _has_row(op: Op) -> bool:
-    try:
-        row_of(op)
-    except NotImplementedError:
-        return False
-    return True
+def _refusing(message: str, run: Callable) -> Callable:
+    """The plan of an op without gradient row: it runs as long as nothing is to be recorded."""
+
+    def refuse(*operands: Any) -> Any:
+        if mode.enabled:
+            raise NotImplementedError(message)
+        return run(*operands)
+
+    return refuse
 
 
 def make_node(recipe: Recipe, operands: tuple, results: tuple) -> OpNode:
