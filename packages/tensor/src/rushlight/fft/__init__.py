@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms: `rushlight.fft`. The functions are declared beside their ops, in `rushlight/ops/fft.py`."""
+"""Discrete Fourier transforms: `rushlight.fft`. The functions are declared beside their ops, in
+`rushlight/ops/fft.py`."""
 
 from __future__ import annotations
 

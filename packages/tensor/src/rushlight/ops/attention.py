@@ -24,20 +24,38 @@ _Q, _K = (np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4) ** p for p i
 _MASK = np.array([[1, 1, 0], [0, 0, 0], [0, 1, 1]], bool)
 
 
-def _infer_attention(query: Meta, key: Meta, value: Meta, mask: Meta | None, scale: Meta, *, causal: bool) -> tuple[Meta, Meta]:
+def _infer_attention(
+    query: Meta, key: Meta, value: Meta, mask: Meta | None, scale: Meta, *, causal: bool
+) -> tuple[Meta, Meta]:
     name = "scaled_dot_product_attention"
     dtype = checks.same_dtype(name, query=query, key=key, value=value)
     checks.floating(name, "query", query)
     lead, rows, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
-    if key.shape[:-2] != lead or value.shape[:-2] != lead or key.shape[-1] != query.shape[-1] or value.shape[-2] != keys:
-        raise RuntimeError(f"{name}: query {shape_text(query.shape)}, key {shape_text(key.shape)} and value {shape_text(value.shape)} do not "
-                           "fit; expected (*, L, E), (*, S, E) and (*, S, Ev)")
+    if (
+        key.shape[:-2] != lead
+        or value.shape[:-2] != lead
+        or key.shape[-1] != query.shape[-1]
+        or value.shape[-2] != keys
+    ):
+        raise RuntimeError(
+            f"{name}: query {shape_text(query.shape)}, key {shape_text(key.shape)} and value "
+            f"{shape_text(value.shape)} do not "
+            "fit; expected (*, L, E), (*, S, E) and (*, S, Ev)"
+        )
     if mask is not None:
         if mask.dtype is not dtypes.bool and mask.dtype is not dtype:
-            raise RuntimeError(f"{name}: attn_mask must be bool or have the dtype of query, {dtype.name}, got {mask.dtype.name}")
+            raise RuntimeError(
+                f"{name}: attn_mask must be bool or have the dtype of query, {dtype.name}, got {mask.dtype.name}"
+            )
         if broadcast_shapes_of(name, [mask, meta(dtype, (*lead, rows, keys))]) != (*lead, rows, keys):
-            raise RuntimeError(f"{name}: attn_mask of shape {shape_text(mask.shape)} does not broadcast to {shape_text((*lead, rows, keys))}")
-    return (meta(dtype, (*lead, rows, value.shape[-1]), None, query.device), meta(wide(dtype), (*lead, rows, 1), None, query.device))
+            raise RuntimeError(
+                f"{name}: attn_mask of shape {shape_text(mask.shape)} does not broadcast to "
+                f"{shape_text((*lead, rows, keys))}"
+            )
+    return (
+        meta(dtype, (*lead, rows, value.shape[-1]), None, query.device),
+        meta(wide(dtype), (*lead, rows, 1), None, query.device),
+    )
 
 
 def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
@@ -69,12 +87,21 @@ def _reference(q, k, v, mask, scale, causal):
 
 
 attention_op = structured(
-    "attention", _infer_attention, doc="`softmax(query @ key.T * scale + mask) @ value`, and the log-sum of each row's scores.",
-    samples=lambda: [Sample((_Q, _K, _Q + _K, None, 0.5), (False,)), Sample((_Q, _K, _Q + _K, None, 0.5), (True,)),
-                     Sample((_Q, _K, _K, _MASK, 0.5), (False,)), Sample((_Q, _K, _K, _MASK.astype(np.float32), 1.0), (False,))],
-    errors=lambda: [ErrorSample((_Q, _K[..., :3], _K, None, 0.5), (False,), RuntimeError, "do not fit"),
-                    ErrorSample((_Q, _K, _K, _MASK.astype(int), 0.5), (False,), RuntimeError, "attn_mask must be bool")],
-    reference=_reference)
+    "attention",
+    _infer_attention,
+    doc="`softmax(query @ key.T * scale + mask) @ value`, and the log-sum of each row's scores.",
+    samples=lambda: [
+        Sample((_Q, _K, _Q + _K, None, 0.5), (False,)),
+        Sample((_Q, _K, _Q + _K, None, 0.5), (True,)),
+        Sample((_Q, _K, _K, _MASK, 0.5), (False,)),
+        Sample((_Q, _K, _K, _MASK.astype(np.float32), 1.0), (False,)),
+    ],
+    errors=lambda: [
+        ErrorSample((_Q, _K[..., :3], _K, None, 0.5), (False,), RuntimeError, "do not fit"),
+        ErrorSample((_Q, _K, _K, _MASK.astype(int), 0.5), (False,), RuntimeError, "attn_mask must be bool"),
+    ],
+    reference=_reference,
+)
 
 
 def _spread(mask: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -90,13 +117,24 @@ def _attention(q, k, v, mask, scale: float, causal: bool):
     return (out[0], log_sum[0]) if len(shape) == 2 else (out, log_sum)
 
 
-def _infer_backward(grad: Meta, query: Meta, key: Meta, value: Meta, mask: Meta | None, out: Meta, log_sum: Meta, scale: Meta, *,
-                    causal: bool) -> tuple[Meta, Meta, Meta]:
+def _infer_backward(
+    grad: Meta,
+    query: Meta,
+    key: Meta,
+    value: Meta,
+    mask: Meta | None,
+    out: Meta,
+    log_sum: Meta,
+    scale: Meta,
+    *,
+    causal: bool,
+) -> tuple[Meta, Meta, Meta]:
     return tuple([meta(m.dtype, m.shape, None, m.device) for m in (query, key, value)])
 
 
 def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: bool):
-    """The gradients of attention in simpler ops; `out` and `log_sum` are functions of the others, so they are made anew."""
+    """The gradients of attention in simpler ops; `out` and `log_sum` are functions of the others, so they are made
+    anew."""
     dtype = query.dtype
     grad, query, key, value = (x.to(wide(dtype)) for x in (grad, query, key, value))
     out, p = attention_parts(query, key, value, mask, scale, causal)
@@ -107,10 +145,15 @@ def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: 
 
 
 attention_backward_op = structured(
-    "attention_backward", _infer_backward, doc="Gradients of `attention` by query, key and value.",
-    samples=lambda: [Sample((_Q, _Q, _K, _K, None, *_reference(_Q, _K, _K, None, 0.5, True), 0.5), (True,)),
-                     Sample((_Q, _Q, _K, _K, _MASK, *_reference(_Q, _K, _K, _MASK, 0.5, False), 0.5), (False,))],
-    decomposition=_backward_parts)
+    "attention_backward",
+    _infer_backward,
+    doc="Gradients of `attention` by query, key and value.",
+    samples=lambda: [
+        Sample((_Q, _Q, _K, _K, None, *_reference(_Q, _K, _K, None, 0.5, True), 0.5), (True,)),
+        Sample((_Q, _Q, _K, _K, _MASK, *_reference(_Q, _K, _K, _MASK, 0.5, False), 0.5), (False,)),
+    ],
+    decomposition=_backward_parts,
+)
 
 
 @kernel(attention_backward_op, "cpu")
@@ -128,24 +171,37 @@ def _with_batch(x: Tensor, lead: tuple[int, ...]) -> Tensor:
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """`softmax(query @ key.T * scale + attn_mask) @ value`; scale is `1 / sqrt(E)` by default.
 
-    Shapes: `(*, H, L, E)`, `(*, H, S, E)`, `(*, H, S, Ev)` -> `(*, H, L, Ev)`. A bool mask says what takes part; `is_causal` lets row i see
+    Shapes: `(*, H, L, E)`, `(*, H, S, E)`, `(*, H, S, Ev)` -> `(*, H, L, Ev)`. A bool mask says what takes part;
+    `is_causal` lets row i see
     keys 0 to i; `enable_gqa` repeats key and value heads. Raises RuntimeError when shapes or dtypes do not fit.
     """
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
     if query.ndim < 2 or key.ndim < 2 or value.ndim < 2:
-        raise RuntimeError("scaled_dot_product_attention: expected query, key and value to have at least 2 dimensions, got "
-                           f"{query.ndim}, {key.ndim} and {value.ndim}")
+        raise RuntimeError(
+            "scaled_dot_product_attention: expected query, key and value to have at least 2 dimensions, got "
+            f"{query.ndim}, {key.ndim} and {value.ndim}"
+        )
     if enable_gqa and query.ndim > 2:
         heads = query.shape[-3]
         key = key.repeat_interleave(heads // key.shape[-3], -3) if key.shape[-3] != heads else key
         value = value.repeat_interleave(heads // value.shape[-3], -3) if value.shape[-3] != heads else value
     if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        lead = broadcast_shapes_of("scaled_dot_product_attention", [meta(x.dtype, x._meta.shape[:-2]) for x in (query, key, value)])
+        lead = broadcast_shapes_of(
+            "scaled_dot_product_attention", [meta(x.dtype, x._meta.shape[:-2]) for x in (query, key, value)]
+        )
         query, key, value = (_with_batch(x, lead) for x in (query, key, value))
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0

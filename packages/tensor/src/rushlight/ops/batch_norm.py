@@ -18,7 +18,8 @@ from rushlight.ops.normalization import wide
 
 _X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
 
-# batch_norm normalizes each channel (dimension 1) over all others; group_norm and instance_norm are batch_norm on reshaped input
+# batch_norm normalizes each channel (dimension 1) over all others; group_norm and instance_norm are batch_norm on
+# reshaped input
 
 
 def _channel_axes(ndim: int) -> tuple[int, ...]:
@@ -65,11 +66,14 @@ def _reference_batch_norm(x, weight, bias, eps):
 _CHANNELS = np.array([1, -2, 0.5], np.float32)
 
 batch_norm_op = structured(
-    "batch_norm", _infer_batch_norm,
+    "batch_norm",
+    _infer_batch_norm,
     doc="Channels normalized to mean 0 and variance 1, scaled and shifted; also their means and (biased) variances.",
     samples=lambda: [Sample((_X, _CHANNELS, _CHANNELS, 1e-5)), Sample((_X, None, None, 1e-3))],
     errors=lambda: [ErrorSample((_X, _CHANNELS[:2], None, 1e-5), (), RuntimeError, "weight must have shape")],
-    reference=_reference_batch_norm, decomposition=_batch_norm_parts)
+    reference=_reference_batch_norm,
+    decomposition=_batch_norm_parts,
+)
 
 
 @kernel(batch_norm_op, "cpu")
@@ -80,8 +84,9 @@ def _batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | Non
     return result.reshape(x.shape), mean, variance
 
 
-def _infer_batch_norm_backward(grad: Meta, input: Meta, weight: Meta | None, mean: Meta, variance: Meta,
-                               eps: Meta) -> tuple[Meta, Meta, Meta]:
+def _infer_batch_norm_backward(
+    grad: Meta, input: Meta, weight: Meta | None, mean: Meta, variance: Meta, eps: Meta
+) -> tuple[Meta, Meta, Meta]:
     each = meta(input.dtype, (input.shape[1],), None, input.device)
     return meta(input.dtype, input.shape, None, input.device), each, each
 
@@ -100,9 +105,12 @@ def _batch_norm_backward_parts(grad, input, weight, mean, variance, eps):
 
 
 batch_norm_backward_op = structured(
-    "batch_norm_backward", _infer_batch_norm_backward, doc="Gradients of `batch_norm` by input, weight and bias.",
+    "batch_norm_backward",
+    _infer_batch_norm_backward,
+    doc="Gradients of `batch_norm` by input, weight and bias.",
     samples=lambda: [Sample((_X, _X, _CHANNELS, _X.mean((0, 2)), _X.var((0, 2)), 1e-5))],
-    decomposition=_batch_norm_backward_parts)
+    decomposition=_batch_norm_backward_parts,
+)
 
 
 @kernel(batch_norm_backward_op, "cpu")
@@ -110,7 +118,9 @@ def _batch_norm_backward(grad, x, weight, mean, variance, eps: float):
     grad, x = checks.widened(grad), checks.widened(x)
     weight = None if weight is None else checks.widened(weight)
     shape = (*x.shape[:2], prod(x.shape[2:]))
-    by_input, by_weight, by_bias = cpu.batch_norm_backward(grad.reshape(shape), x.reshape(shape), weight, mean, variance, eps)
+    by_input, by_weight, by_bias = cpu.batch_norm_backward(
+        grad.reshape(shape), x.reshape(shape), weight, mean, variance, eps
+    )
     return by_input.reshape(x.shape), by_weight, by_bias
 
 
@@ -119,7 +129,9 @@ def _batch_norm_backward(grad, x, weight, mean, variance, eps: float):
 
 def _need_more_than_one(name: str, input: Tensor) -> None:
     if input.numel() == input.shape[1] != 0:
-        raise ValueError(f"{name}: expected more than 1 value per channel when training, got input size {shape_text(input.shape)}")
+        raise ValueError(
+            f"{name}: expected more than 1 value per channel when training, got input size {shape_text(input.shape)}"
+        )
 
 
 def _blend(running: Tensor | None, new: Tensor, momentum: float) -> None:
@@ -132,23 +144,37 @@ def _check_running(name: str, input: Tensor, **running: Tensor | None) -> None:
     for argument, value in running.items():
         channels = input.shape[min(1, input.ndim - 1)]
         if value is not None and value.shape != (channels,):
-            raise RuntimeError(f"{name}: {argument} should contain {channels} elements, got shape {shape_text(value.shape)}")
+            raise RuntimeError(
+                f"{name}: {argument} should contain {channels} elements, got shape {shape_text(value.shape)}"
+            )
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """`(input - mean) / sqrt(variance + eps) * weight + bias` for each channel.
 
-    In training, mean and (biased) variance are those of the batch, and the running ones move towards them by `momentum` (with the unbiased
-    variance); otherwise the running ones are used. Shapes: `(N, C, *)` -> the same. Raises ValueError for one value per channel in training,
+    In training, mean and (biased) variance are those of the batch, and the running ones move towards them by `momentum`
+    (with the unbiased
+    variance); otherwise the running ones are used. Shapes: `(N, C, *)` -> the same. Raises ValueError for one value per
+    channel in training,
     RuntimeError when sizes do not fit.
     """
     if running_mean is not None or running_var is not None:
         _check_running("batch_norm", input, running_mean=running_mean, running_var=running_var)
     if training:
         if input.ndim < 2:
-            raise RuntimeError(f"batch_norm: expected input with batch and channel dimensions, got shape {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"batch_norm: expected input with batch and channel dimensions, got shape {shape_text(input.shape)}"
+            )
         if eps <= 0:
             raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
         _need_more_than_one("batch_norm", input)
@@ -170,24 +196,45 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
 
 @function(name="batch_norm", method=False, out=False)
-def _batch_norm_root(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-                     training: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Tensor:
+def _batch_norm_root(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
     """`nn.functional.batch_norm` with the arguments in another order. Raises as that does."""
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """`batch_norm` for each sample by itself: `(N, C, *)` -> the same.
 
-    The running statistics move towards the means over the batch. Raises ValueError for one value per channel, RuntimeError when sizes do not fit.
+    The running statistics move towards the means over the batch. Raises ValueError for one value per channel,
+    RuntimeError when sizes do not fit.
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     n, channels = input.shape[:2]
     if input.numel() == n * channels:
-        raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got input size {shape_text(input.shape)}")
+        raise ValueError(
+            "instance_norm: expected more than 1 spatial element when training, got input size "
+            f"{shape_text(input.shape)}"
+        )
     _check_running("instance_norm", input, running_mean=running_mean, running_var=running_var)
     together = input.reshape((1, n * channels, *input.shape[2:]))
     result, mean, variance = batch_norm_op.apply((together, _tiled(weight, n), _tiled(bias, n), eps))
@@ -207,11 +254,16 @@ def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Ten
         raise RuntimeError(f"group_norm: expected at least 2 dimensions for input, got {input.ndim}")
     n, channels = input.shape[:2]
     if num_groups <= 0 or channels % num_groups:
-        raise RuntimeError(f"group_norm: expected the number of channels to be divisible by num_groups, got input of shape "
-                           f"{shape_text(input.shape)} and num_groups={num_groups}")
+        raise RuntimeError(
+            f"group_norm: expected the number of channels to be divisible by num_groups, got input of shape "
+            f"{shape_text(input.shape)} and num_groups={num_groups}"
+        )
     for argument, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.shape != (channels,):
-            raise RuntimeError(f"group_norm: expected {argument} to be a vector of size {channels}, got shape {shape_text(value.shape)}")
+            raise RuntimeError(
+                f"group_norm: expected {argument} to be a vector of size {channels}, got shape "
+                f"{shape_text(value.shape)}"
+            )
     grouped = input.reshape((1, n * num_groups, prod(input.shape[1:]) // num_groups))
     result = batch_norm_op.apply((grouped, None, None, eps))[0].reshape(input.shape)
     if weight is not None:
@@ -222,18 +274,30 @@ def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Ten
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
     """Each group of channels of each sample normalized, then every channel scaled and shifted: `(N, C, *)` -> the same.
 
     Raises RuntimeError unless `num_groups` divides the channels, ValueError for one value per group.
     """
     if input.ndim >= 2 and num_groups > 0 and input.numel() == num_groups and input.shape[0] == 1:
-        raise ValueError(f"group_norm: expected more than 1 value per channel when training, got input size {shape_text(input.shape)}")
+        raise ValueError(
+            "group_norm: expected more than 1 value per channel when training, got input size "
+            f"{shape_text(input.shape)}"
+        )
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
 @function(name="group_norm", method=False, out=False)
-def _group_norm_root(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
-                     cudnn_enabled: bool = True) -> Tensor:
-    """Each group of channels of each sample normalized. Raises RuntimeError unless `num_groups` divides the channels."""
+def _group_norm_root(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Each group of channels of each sample normalized. Raises RuntimeError unless `num_groups` divides the
+    channels."""
     return _group_norm(input, num_groups, weight, bias, eps)

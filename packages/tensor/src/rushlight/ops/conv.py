@@ -1,4 +1,4 @@
-"""Convolutions and their transposes in 1 to 3 dimensions."""
+"""Convolutions in 1 to 3 dimensions."""
 
 from __future__ import annotations
 
@@ -34,46 +34,74 @@ def spatial(name: str, argument: str, value: Any, count: int) -> tuple[int, ...]
     if len(sizes) == 1:
         return sizes * count
     if len(sizes) != count:
-        raise RuntimeError(f"{name}: expected {argument} to be a single integer value or a list of {count} values, got {list(sizes)}")
+        raise RuntimeError(
+            f"{name}: expected {argument} to be a single integer value or a list of {count} values, got {list(sizes)}"
+        )
     return sizes
 
 
 # Ops
 
 
-def _check(name: str, input: Meta, weight: Meta, bias: Meta | None, channels: int, filters: int, stride: tuple, padding: tuple,
-           dilation: tuple, groups: int) -> None:
+def check_conv(
+    name: str,
+    input: Meta,
+    weight: Meta,
+    bias: Meta | None,
+    channels: int,
+    filters: int,
+    stride: tuple,
+    padding: tuple,
+    dilation: tuple,
+    groups: int,
+) -> None:
+    """Refuse operands and params that do not fit each other."""
     checks.same_dtype(name, input=input, weight=weight, bias=bias)
     for argument, values, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
         if min(values) < least:
-            raise RuntimeError(f"{name}: {argument} must be at least {least}, got {list(values)}; "
-                               f"{'negative' if least == 0 else 'non-positive'} {argument} is not supported")
+            raise RuntimeError(
+                f"{name}: {argument} must be at least {least}, got {list(values)}; "
+                f"{'negative' if least == 0 else 'non-positive'} {argument} is not supported"
+            )
     if groups < 1:
         raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
     if input.shape[1] != channels:
-        raise RuntimeError(f"{name}: with groups={groups}, weight of shape {shape_text(weight.shape)} expects an input with {channels} "
-                           f"channels, but input {shape_text(input.shape)} has {input.shape[1]} channels instead")
+        raise RuntimeError(
+            f"{name}: with groups={groups}, weight of shape {shape_text(weight.shape)} expects an input with "
+            f"{channels} "
+            f"channels, but input {shape_text(input.shape)} has {input.shape[1]} channels instead"
+        )
     if weight.shape[0] % groups or not filters:
         raise RuntimeError(f"{name}: weight of shape {shape_text(weight.shape)} cannot be split into groups={groups}")
     if min(weight.shape[2:]) < 1:
         raise RuntimeError(f"{name}: kernel sizes must be positive, got weight of shape {shape_text(weight.shape)}")
     if bias is not None and bias.shape != (filters,):
-        raise RuntimeError(f"{name}: expected bias to be 1-dimensional with {filters} elements, got shape {shape_text(bias.shape)}")
+        raise RuntimeError(
+            f"{name}: expected bias to be 1-dimensional with {filters} elements, got shape {shape_text(bias.shape)}"
+        )
 
 
 def conv_sizes(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
     """Output sizes of a convolution."""
-    return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)])
+    return tuple(
+        [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)]
+    )
 
 
-def _infer_conv(input: Meta, weight: Meta, bias: Meta | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Meta:
-    _check("conv", input, weight, bias, weight.shape[1] * groups, weight.shape[0], stride, padding, dilation, groups)
+def _infer_conv(
+    input: Meta, weight: Meta, bias: Meta | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> Meta:
+    check_conv(
+        "conv", input, weight, bias, weight.shape[1] * groups, weight.shape[0], stride, padding, dilation, groups
+    )
     size, kernel_size = input.shape[2:], weight.shape[2:]
     out = conv_sizes(size, kernel_size, stride, padding, dilation)
     if min(out) < 1:
         full = [n + 2 * p for n, p in zip(size, padding)]
-        raise RuntimeError(f"conv: calculated padded input size per channel: {full}. Kernel size {list(kernel_size)} with dilation "
-                           f"{list(dilation)} can't be greater than actual input size")
+        raise RuntimeError(
+            f"conv: calculated padded input size per channel: {full}. Kernel size {list(kernel_size)} with dilation "
+            f"{list(dilation)} can't be greater than actual input size"
+        )
     return meta(input.dtype, (input.shape[0], weight.shape[0], *out), None, input.device)
 
 
@@ -83,114 +111,120 @@ def _reference_conv(x, w, b, stride, padding, dilation, groups):
     result = np.zeros((x.shape[0], w.shape[0], *out))
     step, filters = w.shape[1], w.shape[0] // groups
     for at in np.ndindex(*out):
-        part = xp[(..., *[slice(o * s, o * s + d * (k - 1) + 1, d) for o, s, d, k in zip(at, stride, dilation, w.shape[2:])])]
+        part = xp[
+            (..., *[slice(o * s, o * s + d * (k - 1) + 1, d) for o, s, d, k in zip(at, stride, dilation, w.shape[2:])])
+        ]
         for f in range(w.shape[0]):
             group = f // filters
-            result[(slice(None), f, *at)] = (part[:, group * step:(group + 1) * step] * w[f]).sum(tuple(range(1, x.ndim)))
+            result[(slice(None), f, *at)] = (part[:, group * step : (group + 1) * step] * w[f]).sum(
+                tuple(range(1, x.ndim))
+            )
     return result + (0 if b is None else b.reshape(-1, *(1,) * len(out)))
 
 
 conv_op = structured(
-    "conv", _infer_conv, doc="Cross-correlation over the spatial dimensions of `(N, C, *size)` with filters `(F, C / groups, *kernel)`.",
-    samples=lambda: [Sample((_X, _W, _B), ((1, 1), (0, 0), (1, 1), 1)), Sample((_X, _W, None), ((2, 1), (1, 2), (2, 1), 1)),
-                     Sample((_X, _W[:, :1], _B), ((1, 2), (1, 0), (1, 1), 2)),
-                     Sample((_X[:, :, 0], _W[:, :, 0], None), ((1,), (1,), (1,), 1))],
-    errors=lambda: [ErrorSample((_X, _W[:, :1], None), ((1, 1), (0, 0), (1, 1), 1), RuntimeError, "channels"),
-                    ErrorSample((_X, _W, None), ((0, 1), (0, 0), (1, 1), 1), RuntimeError, "non-positive stride"),
-                    ErrorSample((_X, _W, _B[:1]), ((1, 1), (0, 0), (1, 1), 1), RuntimeError, "bias"),
-                    ErrorSample((_X, _W, None), ((1, 1), (0, 0), (3, 1), 1), RuntimeError, "greater than actual input size")],
-    reference=_reference_conv)
+    "conv",
+    _infer_conv,
+    doc="Cross-correlation over the spatial dimensions of `(N, C, *size)` with filters `(F, C / groups, *kernel)`.",
+    samples=lambda: [
+        Sample((_X, _W, _B), ((1, 1), (0, 0), (1, 1), 1)),
+        Sample((_X, _W, None), ((2, 1), (1, 2), (2, 1), 1)),
+        Sample((_X, _W[:, :1], _B), ((1, 2), (1, 0), (1, 1), 2)),
+        Sample((_X[:, :, 0], _W[:, :, 0], None), ((1,), (1,), (1,), 1)),
+    ],
+    errors=lambda: [
+        ErrorSample((_X, _W[:, :1], None), ((1, 1), (0, 0), (1, 1), 1), RuntimeError, "channels"),
+        ErrorSample((_X, _W, None), ((0, 1), (0, 0), (1, 1), 1), RuntimeError, "non-positive stride"),
+        ErrorSample((_X, _W, _B[:1]), ((1, 1), (0, 0), (1, 1), 1), RuntimeError, "bias"),
+        ErrorSample((_X, _W, None), ((1, 1), (0, 0), (3, 1), 1), RuntimeError, "greater than actual input size"),
+    ],
+    reference=_reference_conv,
+)
 
 
 @kernel(conv_op, "cpu")
-def _conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> np.ndarray:
+def _conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> np.ndarray:
     x, w = checks.widened(x), checks.widened(w)
     out = conv_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    return _biased(cpu.conv(x, w, out, stride, padding, dilation, groups), bias)
+    return biased(cpu.conv(x, w, out, stride, padding, dilation, groups), bias)
 
 
-def _biased(result: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+def biased(result: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    """A result `(N, F, *)` with a bias per filter added, in place."""
     if bias is not None:
         result += checks.widened(bias).reshape(-1, *(1,) * (result.ndim - 2))
     return result
 
 
-def _infer_transpose(input: Meta, weight: Meta, bias: Meta | None, *, stride: tuple, padding: tuple, output_padding: tuple,
-                     dilation: tuple, groups: int) -> Meta:
-    filters = weight.shape[1] * groups
-    _check("conv_transpose", input, weight, bias, weight.shape[0], filters, stride, padding, dilation, groups)
-    if min(output_padding) < 0 or any(o >= max(s, d) for o, s, d in zip(output_padding, stride, dilation)):
-        raise RuntimeError(f"conv_transpose: output padding must be smaller than either stride or dilation, and not negative, got "
-                           f"output_padding={list(output_padding)}, stride={list(stride)}, dilation={list(dilation)}")
-    out = transposed_sizes(input.shape[2:], weight.shape[2:], stride, padding, output_padding, dilation)
-    if min(out) < 1:
-        raise RuntimeError(f"conv_transpose: the output size {list(out)} is too small for input {shape_text(input.shape)}, kernel "
-                           f"{list(weight.shape[2:])} and padding {list(padding)}")
-    return meta(input.dtype, (input.shape[0], filters, *out), None, input.device)
-
-
-def transposed_sizes(size: tuple, kernel: tuple, stride: tuple, padding: tuple, output_padding: tuple, dilation: tuple) -> tuple[int, ...]:
-    """Output sizes of a transposed convolution."""
-    return tuple([(n - 1) * s - 2 * p + d * (k - 1) + e + 1
-                  for n, k, s, p, e, d in zip(size, kernel, stride, padding, output_padding, dilation)])
-
-
-conv_transpose_op = structured(
-    "conv_transpose", _infer_transpose, doc="Transposed convolution: the gradient of `conv` by its input. Weights are `(C, F / groups, *kernel)`.",
-    samples=lambda: [Sample((_X, _W, _B), ((1, 1), (0, 0), (0, 0), (1, 1), 1)),
-                     Sample((_X, _W, None), ((2, 3), (1, 1), (1, 2), (2, 1), 1)),
-                     Sample((_X, _W[:, :1], None), ((1, 2), (1, 0), (0, 0), (1, 1), 2))],
-    errors=lambda: [ErrorSample((_X, _W, None), ((1, 1), (0, 0), (1, 1), (1, 1), 1), RuntimeError, "output padding")])
-
-
-@kernel(conv_transpose_op, "cpu")
-def _conv_transpose(x, w, bias, stride: tuple, padding: tuple, output_padding: tuple, dilation: tuple, groups: int) -> np.ndarray:
-    x, w = checks.widened(x), checks.widened(w)
-    out = transposed_sizes(x.shape[2:], w.shape[2:], stride, padding, output_padding, dilation)
-    return _biased(cpu.conv_transpose(x, w, out, stride, padding, dilation, groups), bias)
-
-
-def _infer_weight(input: Meta, grad: Meta, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Meta:
+def _infer_weight(
+    input: Meta, grad: Meta, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> Meta:
     return meta(input.dtype, (grad.shape[1], input.shape[1] // groups, *kernel_size), None, input.device)
 
 
 conv_weight_op = structured(
-    "conv_weight_grad", _infer_weight, doc="The gradient of `conv` by its weight.",
-    samples=lambda: [Sample((_X, _X[:, :, :3, :3]), ((3, 2), (1, 1), (0, 0), (1, 1), 1)),
-                     Sample((_X, _X[:, :, :3, :2]), ((3, 2), (2, 2), (1, 0), (1, 1), 2))])
+    "conv_weight_grad",
+    _infer_weight,
+    doc="The gradient of `conv` by its weight.",
+    samples=lambda: [
+        Sample((_X, _X[:, :, :3, :3]), ((3, 2), (1, 1), (0, 0), (1, 1), 1)),
+        Sample((_X, _X[:, :, :3, :2]), ((3, 2), (2, 2), (1, 0), (1, 1), 2)),
+    ],
+)
 
 
 @kernel(conv_weight_op, "cpu")
-def _conv_weight(x, grad, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> np.ndarray:
+def _conv_weight(
+    x, grad, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> np.ndarray:
     return cpu.conv_weight(checks.widened(x), checks.widened(grad), kernel_size, stride, padding, dilation, groups)
 
 
 # Functions
 
 
-def _batched(name: str, input: Tensor, weight: Tensor, count: int) -> bool:
+def is_batched(name: str, input: Tensor, weight: Tensor, count: int) -> bool:
     """Has the input a batch dimension? RuntimeError for a wrong number of dimensions."""
     if weight.ndim != count + 2:
-        raise RuntimeError(f"{name}: expected {count + 2}D weight, got {weight.ndim}D of shape {shape_text(weight.shape)}")
+        raise RuntimeError(
+            f"{name}: expected {count + 2}D weight, got {weight.ndim}D of shape {shape_text(weight.shape)}"
+        )
     if input.ndim not in (count + 1, count + 2):
-        raise RuntimeError(f"{name}: expected {count + 1}D (unbatched) or {count + 2}D (batched) input, got {input.ndim}D of shape "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"{name}: expected {count + 1}D (unbatched) or {count + 2}D (batched) input, got {input.ndim}D of shape "
+            f"{shape_text(input.shape)}"
+        )
     return input.ndim == count + 2
 
 
-def _same_padding(name: str, input: Tensor, weight: Tensor, stride: tuple, dilation: tuple) -> tuple[Tensor, tuple[int, ...]]:
+def _same_padding(
+    name: str, input: Tensor, weight: Tensor, stride: tuple, dilation: tuple
+) -> tuple[Tensor, tuple[int, ...]]:
     """Input and padding for 'same': what does not split evenly is padded on the far side first."""
     if any(s != 1 for s in stride):
-        raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={list(stride)}")
+        raise RuntimeError(
+            f"{name}: padding='same' is not supported for strided convolutions, got stride={list(stride)}"
+        )
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
     if any(t % 2 for t in total):
         input = pad_constant(input, [amount for t in reversed(total) for amount in (0, t % 2)])
     return input, tuple([t // 2 for t in total])
 
 
-def _convolve(name: str, count: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-              groups: int) -> Tensor:
-    batched = _batched(name, input, weight, count)
+def _convolve(
+    name: str,
+    count: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
+    batched = is_batched(name, input, weight, count)
     stride = spatial(name, "stride", stride, count)
     dilation = spatial(name, "dilation", dilation, count)
     if isinstance(padding, str):
@@ -207,22 +241,38 @@ def _convolve(name: str, count: int, input: Tensor, weight: Tensor, bias: Tensor
 
 
 @function(method=False, out=False)
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Convolution (cross-correlation) of sequences.
 
-    Shapes: `(N, C, L)`, `(F, C / groups, K)`, `(F,)` -> `(N, F, L')`, `L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1`; N may be
+    Shapes: `(N, C, L)`, `(F, C / groups, K)`, `(F,)` -> `(N, F, L')`, `L' = (L + 2 padding - dilation (K - 1) - 1) //
+    stride + 1`; N may be
     missing. `padding` may be 'same' or 'valid'. Raises RuntimeError when shapes, dtypes or sizes do not fit.
     """
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @function(method=False, out=False)
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Convolution (cross-correlation) of images.
 
-    Shapes: `(N, C, H, W)`, `(F, C / groups, KH, KW)`, `(F,)` -> `(N, F, H', W')`; N may be missing. `padding` may be 'same' or 'valid'.
+    Shapes: `(N, C, H, W)`, `(F, C / groups, KH, KW)`, `(F,)` -> `(N, F, H', W')`; N may be missing. `padding` may be
+    'same' or 'valid'.
     Raises RuntimeError when shapes, dtypes or sizes do not fit.
 
     Example:
@@ -235,50 +285,18 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
 
 
 @function(method=False, out=False)
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """Convolution (cross-correlation) of volumes: `(N, C, D, H, W)`, `(F, C / groups, KD, KH, KW)` -> `(N, F, D', H', W')`.
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution (cross-correlation) of volumes: `(N, C, D, H, W)`, `(F, C / groups, KD, KH, KW)` -> `(N, F, D', H',
+    W')`.
 
     Raises RuntimeError when shapes, dtypes or sizes do not fit.
     """
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
-
-
-def _transpose(name: str, count: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-               output_padding: Any, groups: int, dilation: Any) -> Tensor:
-    batched = _batched(name, input, weight, count)
-    params = (spatial(name, "stride", stride, count), spatial(name, "padding", padding, count),
-              spatial(name, "output_padding", output_padding, count), spatial(name, "dilation", dilation, count), groups)
-    if batched:
-        return conv_transpose_op.apply((input, weight, bias), params)
-    return conv_transpose_op.apply((input.unsqueeze(0), weight, bias), params).squeeze(0)
-
-
-@function(method=False, out=False)
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
-    """Transposed convolution of sequences: `(N, C, L)`, `(C, F / groups, K)`, `(F,)` -> `(N, F, L')`.
-
-    `L' = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1`. Raises RuntimeError when shapes, dtypes or sizes do not fit.
-    """
-    return _transpose("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@function(method=False, out=False)
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
-    """Transposed convolution of images: `(N, C, H, W)`, `(C, F / groups, KH, KW)`, `(F,)` -> `(N, F, H', W')`.
-
-    Raises RuntimeError when shapes, dtypes or sizes do not fit.
-    """
-    return _transpose("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@function(method=False, out=False)
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
-    """Transposed convolution of volumes: `(N, C, D, H, W)`, `(C, F / groups, KD, KH, KW)`, `(F,)` -> `(N, F, D', H', W')`.
-
-    Raises RuntimeError when shapes, dtypes or sizes do not fit.
-    """
-    return _transpose("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -37,26 +37,36 @@ def legacy_reduction(reduction: str, size_average: bool | None, reduce: bool | N
     return "sum" if size_average is False else "mean"
 
 
-# The ops see classes in dimension 1 (dimension 0 of a 1-D input); `mean` divides by the weights of the targets that count.
+# The ops see classes in dimension 1 (dimension 0 of a 1-D input); `mean` divides by the weights of the targets that
+# count.
 
 
 def _infer_loss(name: str, input: Meta, target: Meta, weight: Meta | None, reduction: str) -> Meta:
     checks.floating(name, "input", input)
     if target.dtype not in (dtypes.int64, dtypes.uint8):
-        raise RuntimeError(f"{name}: expected target dtype to be int64 or uint8, got {target.dtype.name}; convert it with .long()")
+        raise RuntimeError(
+            f"{name}: expected target dtype to be int64 or uint8, got {target.dtype.name}; convert it with .long()"
+        )
     if not input.ndim:
         raise ValueError(f"{name}: input must have a dimension of classes, got a 0-dim tensor")
     wanted = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
-        raise ValueError(f"{name}: expected the batch size of input and target to match, got {shape_text(input.shape)} and "
-                         f"{shape_text(target.shape)}")
+        raise ValueError(
+            f"{name}: expected the batch size of input and target to match, got {shape_text(input.shape)} and "
+            f"{shape_text(target.shape)}"
+        )
     if target.shape != wanted and not (input.ndim == 1 and target.shape == (1,)):
-        raise RuntimeError(f"{name}: target must have shape {shape_text(wanted)} for input of shape {shape_text(input.shape)}, got "
-                           f"{shape_text(target.shape)}")
+        raise RuntimeError(
+            f"{name}: target must have shape {shape_text(wanted)} for input of shape {shape_text(input.shape)}, got "
+            f"{shape_text(target.shape)}"
+        )
     classes = input.shape[min(1, input.ndim - 1)]
     if weight is not None:
         if weight.shape != (classes,):
-            raise RuntimeError(f"{name}: weight must be defined for all {classes} classes or none, got shape {shape_text(weight.shape)}")
+            raise RuntimeError(
+                f"{name}: weight must be defined for all {classes} classes or none, got shape "
+                f"{shape_text(weight.shape)}"
+            )
         checks.same_dtype(name, input=input, weight=weight)
     return meta(input.dtype, target.shape if reduction == "none" else (), None, input.device)
 
@@ -141,12 +151,20 @@ def _reference_nll(x, target, weight, ignore_index, reduction):
 
 
 nll_loss_op = structured(
-    "nll_loss", _infer_nll, doc="`-weight[target] * input[target]` of log-probabilities.",
-    samples=lambda: [Sample((_X, _T, _W), (-100, "mean")), Sample((_X, _T, None), (-100, "none")),
-                     Sample((_IMAGE, _IMAGE_T, _W), (-100, "sum"))],
-    errors=lambda: [ErrorSample((_X, _T + 5, None), (-95, "mean"), IndexError, "out of bounds"),
-                    ErrorSample((_X, _T[:3], None), (-100, "mean"), ValueError, "batch size")],
-    reference=_reference_nll)
+    "nll_loss",
+    _infer_nll,
+    doc="`-weight[target] * input[target]` of log-probabilities.",
+    samples=lambda: [
+        Sample((_X, _T, _W), (-100, "mean")),
+        Sample((_X, _T, None), (-100, "none")),
+        Sample((_IMAGE, _IMAGE_T, _W), (-100, "sum")),
+    ],
+    errors=lambda: [
+        ErrorSample((_X, _T + 5, None), (-95, "mean"), IndexError, "out of bounds"),
+        ErrorSample((_X, _T[:3], None), (-100, "mean"), ValueError, "batch size"),
+    ],
+    reference=_reference_nll,
+)
 
 
 @kernel(nll_loss_op, "cpu")
@@ -156,14 +174,21 @@ def _nll(x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, ignore_in
     return _reduced(-_pick(x, index), _factors(index, counts, weight, x.dtype), reduction)
 
 
-def _infer_nll_backward(grad: Meta, target: Meta, weight: Meta | None, *, shape: tuple[int, ...], ignore_index: int,
-                        reduction: str) -> Meta:
+def _infer_nll_backward(
+    grad: Meta, target: Meta, weight: Meta | None, *, shape: tuple[int, ...], ignore_index: int, reduction: str
+) -> Meta:
     return meta(grad.dtype, shape, None, grad.device)
 
 
 nll_loss_backward_op = structured(
-    "nll_loss_backward", _infer_nll_backward, doc="Gradient of `nll_loss`: `-weight[target] * grad` at the targets, else 0.",
-    samples=lambda: [Sample((_W[0], _T, _W), ((4, 3), -100, "mean")), Sample((_X[:, 0], _T, None), ((4, 3), -100, "none"))])
+    "nll_loss_backward",
+    _infer_nll_backward,
+    doc="Gradient of `nll_loss`: `-weight[target] * grad` at the targets, else 0.",
+    samples=lambda: [
+        Sample((_W[0], _T, _W), ((4, 3), -100, "mean")),
+        Sample((_X[:, 0], _T, None), ((4, 3), -100, "none")),
+    ],
+)
 
 
 @kernel(nll_loss_backward_op, "cpu")
@@ -182,7 +207,9 @@ def _wide(dtype: dtypes.dtype) -> dtypes.dtype:
     return dtypes.float32 if dtype in dtypes.HALF else dtype
 
 
-def _infer_cross_entropy(input: Meta, target: Meta, weight: Meta | None, *, ignore_index: int, reduction: str) -> tuple[Meta, Meta]:
+def _infer_cross_entropy(
+    input: Meta, target: Meta, weight: Meta | None, *, ignore_index: int, reduction: str
+) -> tuple[Meta, Meta]:
     loss = _infer_loss("cross_entropy", input, target, weight, reduction)
     return loss, meta(_wide(input.dtype), target.shape, None, input.device)
 
@@ -194,12 +221,21 @@ def _cross_entropy_decomposition(input, target, weight, ignore_index: int, reduc
 
 
 cross_entropy_op = structured(
-    "cross_entropy", _infer_cross_entropy, doc="`nll_loss(log_softmax(input))`, and the logarithm of the sum of exponentials per target.",
-    samples=lambda: [Sample((_X, _T, _W), (-100, "mean")), Sample((_X, _T, None), (-100, "none")),
-                     Sample((_IMAGE, _IMAGE_T, None), (-100, "sum")), Sample((_X[0], _T[1], None), (-100, "mean"))],
-    errors=lambda: [ErrorSample((_X, _T + 5, None), (-95, "mean"), IndexError, "out of bounds"),
-                    ErrorSample((_X, _T, _W[:2]), (-100, "mean"), RuntimeError, "all 3 classes")],
-    decomposition=_cross_entropy_decomposition)
+    "cross_entropy",
+    _infer_cross_entropy,
+    doc="`nll_loss(log_softmax(input))`, and the logarithm of the sum of exponentials per target.",
+    samples=lambda: [
+        Sample((_X, _T, _W), (-100, "mean")),
+        Sample((_X, _T, None), (-100, "none")),
+        Sample((_IMAGE, _IMAGE_T, None), (-100, "sum")),
+        Sample((_X[0], _T[1], None), (-100, "mean")),
+    ],
+    errors=lambda: [
+        ErrorSample((_X, _T + 5, None), (-95, "mean"), IndexError, "out of bounds"),
+        ErrorSample((_X, _T, _W[:2]), (-100, "mean"), RuntimeError, "all 3 classes"),
+    ],
+    decomposition=_cross_entropy_decomposition,
+)
 
 
 @kernel(cross_entropy_op, "cpu")
@@ -210,8 +246,9 @@ def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tupl
     return _reduced(log_sum - _pick(x, index), _factors(index, counts, weight, x.dtype), reduction), log_sum
 
 
-def _infer_cross_entropy_backward(grad: Meta, input: Meta, target: Meta, weight: Meta | None, log_sum: Meta, *, ignore_index: int,
-                                  reduction: str) -> Meta:
+def _infer_cross_entropy_backward(
+    grad: Meta, input: Meta, target: Meta, weight: Meta | None, log_sum: Meta, *, ignore_index: int, reduction: str
+) -> Meta:
     return meta(input.dtype, input.shape, None, input.device)
 
 
@@ -222,9 +259,12 @@ def _backward_decomposition(grad, input, target, weight, log_sum, ignore_index: 
 
 
 cross_entropy_backward_op = structured(
-    "cross_entropy_backward", _infer_cross_entropy_backward, doc="Gradient of `cross_entropy`: softmax minus one-hot target, weighted.",
+    "cross_entropy_backward",
+    _infer_cross_entropy_backward,
+    doc="Gradient of `cross_entropy`: softmax minus one-hot target, weighted.",
     samples=lambda: [Sample((_W[0], _X, _T, _W, np.log(np.exp(_X).sum(1))), (-100, "mean"))],
-    decomposition=_backward_decomposition)
+    decomposition=_backward_decomposition,
+)
 
 
 @kernel(cross_entropy_backward_op, "cpu")
@@ -246,11 +286,19 @@ def _cross_entropy_backward(grad, x, target, weight, log_sum, ignore_index: int,
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
-             reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Negative log-likelihood of the classes `target` under log-probabilities: `-weight[target] * input[target]`.
 
-    Shapes: `(N, C, *)` and `(N, *)` -> `()`, or `(N, *)` for reduction "none". Raises IndexError for a class out of range, RuntimeError for
+    Shapes: `(N, C, *)` and `(N, *)` -> `()`, or `(N, *)` for reduction "none". Raises IndexError for a class out of
+    range, RuntimeError for
     a wrong dtype, ValueError for sizes that do not match.
     """
     reduction = legacy_reduction(reduction, size_average, reduce)
@@ -259,11 +307,21 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
-                  reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
-    """Cross entropy of scores and classes: `-log(softmax(input)[target])`, averaged; targets are class indices or probabilities.
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of scores and classes: `-log(softmax(input)[target])`, averaged; targets are class indices or
+    probabilities.
 
-    Shapes: `(N, C, *)` and `(N, *)` indices or `(N, C, *)` probabilities -> `()`, or `(N, *)` for reduction "none". Raises IndexError for
+    Shapes: `(N, C, *)` and `(N, *)` indices or `(N, C, *)` probabilities -> `()`, or `(N, *)` for reduction "none".
+    Raises IndexError for
     a class out of range, RuntimeError for a wrong dtype or shape, ValueError for sizes that do not match.
 
     Example:
@@ -281,7 +339,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if target.shape == input.shape:
         if ignore_index >= 0:
-            raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target; leave it at -100")
+            raise RuntimeError(
+                "cross_entropy: ignore_index is not supported for floating point target; leave it at -100"
+            )
         return _probabilities(input, target, weight, reduction, label_smoothing)
     return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -291,13 +351,19 @@ def _by_class(weight: Tensor, ndim: int, dim: int) -> Tensor:
     return weight.reshape((-1,) + (1,) * (ndim - dim - 1))
 
 
-def _probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float) -> Tensor:
+def _probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
     if not target.is_floating_point():
-        raise RuntimeError(f"cross_entropy: expected floating point dtype for target with class probabilities, got {target.dtype.name}")
+        raise RuntimeError(
+            f"cross_entropy: expected floating point dtype for target with class probabilities, got {target.dtype.name}"
+        )
     dim = min(1, input.ndim - 1)
     if weight is not None and weight.shape != (input.shape[dim],):
-        raise RuntimeError(f"cross_entropy: weight must be defined for all {input.shape[dim]} classes or none, got shape "
-                           f"{shape_text(weight.shape)}")
+        raise RuntimeError(
+            f"cross_entropy: weight must be defined for all {input.shape[dim]} classes or none, got shape "
+            f"{shape_text(weight.shape)}"
+        )
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / input.shape[dim]
     terms = log_softmax_op.apply((input,), (dim,)) * target
@@ -309,7 +375,9 @@ def _probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reducti
     return total if reduction == "sum" else total / (input.numel() // input.shape[dim])
 
 
-def _smoothed(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float) -> Tensor:
+def _smoothed(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Tensor:
     dim = min(1, input.ndim - 1)
     log_probabilities = log_softmax_op.apply((input,), (dim,))
     sharp = nll_loss_op.apply((log_probabilities, target, weight), (ignore_index, reduction))

@@ -27,7 +27,9 @@ def _lengths(name: str, value: Tensor | Sequence[int], count: int, most: int) ->
     if array.shape != (count,):
         raise RuntimeError(f"ctc_loss: {name} must be of size batch_size {count}, got {array.shape}")
     if count and (array.min() < 0 or array.max() > most):
-        raise RuntimeError(f"ctc_loss: expected {name} to have values between 0 and {most}, got {array.min()} to {array.max()}")
+        raise RuntimeError(
+            f"ctc_loss: expected {name} to have values between 0 and {most}, got {array.min()} to {array.max()}"
+        )
     return array.astype(np.int64)
 
 
@@ -40,15 +42,19 @@ def _labels(targets: Tensor, lengths: np.ndarray, blank: int, classes: int) -> n
     result = np.full((len(lengths), 2 * longest + 1), blank, np.int64)
     at = 0
     for i, n in enumerate(lengths):
-        row = array[i, :n] if array.ndim == 2 else array[at:at + n]
+        row = array[i, :n] if array.ndim == 2 else array[at : at + n]
         at += n
-        result[i, 1:2 * n:2] = row
+        result[i, 1 : 2 * n : 2] = row
     if result.size and (result.min() < 0 or result.max() >= classes):
-        raise RuntimeError(f"ctc_loss: targets must lie between 0 and {classes - 1}, got {result.min()} to {result.max()}")
+        raise RuntimeError(
+            f"ctc_loss: targets must lie between 0 and {classes - 1}, got {result.min()} to {result.max()}"
+        )
     return result
 
 
-def _likelihoods(log_probs: Tensor, labels: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int) -> Tensor:
+def _likelihoods(
+    log_probs: Tensor, labels: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int
+) -> Tensor:
     """Log-likelihood of each target: sums over all paths, step by step."""
     steps, n, _ = log_probs.shape
     width = labels.shape[1]
@@ -71,12 +77,21 @@ def _likelihoods(log_probs: Tensor, labels: np.ndarray, input_lengths: np.ndarra
     return last.masked_fill(no_label, _NEVER).logsumexp(1)
 
 
-def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int], blank: int,
-         reduction: str, zero_infinity: bool) -> Tensor:
+def _ctc(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int,
+    reduction: str,
+    zero_infinity: bool,
+) -> Tensor:
     if log_probs.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(f"ctc_loss: log_probs must be float32 or float64, got {log_probs.dtype.name}")
     if log_probs.ndim not in (2, 3):
-        raise RuntimeError(f"ctc_loss: log_probs must have shape (T, N, C) or (T, C), got {shape_text(log_probs.shape)}")
+        raise RuntimeError(
+            f"ctc_loss: log_probs must have shape (T, N, C) or (T, C), got {shape_text(log_probs.shape)}"
+        )
     batched = log_probs.ndim == 3
     x = log_probs if batched else log_probs.unsqueeze(1)
     if not batched and targets.ndim == 1:
@@ -88,10 +103,13 @@ def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[in
     most = targets.shape[-1]
     lengths = _lengths("target_lengths", target_lengths, n, most)
     if targets.ndim == 1 and lengths.sum() > most:
-        raise RuntimeError(f"ctc_loss: targets has {most} elements, fewer than target_lengths add up to ({lengths.sum()})")
+        raise RuntimeError(
+            f"ctc_loss: targets has {most} elements, fewer than target_lengths add up to ({lengths.sum()})"
+        )
     loss = -_likelihoods(x, _labels(targets, lengths, blank, classes), inputs, lengths, blank)
     if x.requires_grad:
-        # Every step counts as a distribution that sums to 1. That changes no value, but gives the gradient that PyTorch defines for
+        # Every step counts as a distribution that sums to 1. That changes no value, but gives the gradient that PyTorch
+        # defines for
         # log_probs; through log_softmax both gradients are the same.
         used = from_numpy(np.arange(steps)[:, None, None] < inputs[:, None]).to(x.device)
         total = (x.exp() * used).sum((0, 2))
@@ -105,11 +123,19 @@ def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[in
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
-             blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Negative log-likelihood of label sequences under all their alignments with `log_probs`.
 
-    Shapes: `(T, N, C)`, targets `(N, S)` or all in one row, lengths `(N,)` -> `()`, or `(N,)` for reduction "none"; "mean" divides each loss by the
+    Shapes: `(T, N, C)`, targets `(N, S)` or all in one row, lengths `(N,)` -> `()`, or `(N,)` for reduction "none";
+    "mean" divides each loss by the
     length of its target. Raises RuntimeError for shapes, labels or lengths that do not fit.
 
     Source: Graves et al., Connectionist temporal classification, 2006.
@@ -118,7 +144,14 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
 
 
 @function(name="ctc_loss", method=False, out=False)
-def _ctc_root(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
-              blank: int = 0, reduction: int = 1, zero_infinity: bool = False) -> Tensor:
+def _ctc_root(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
     """`nn.functional.ctc_loss` with the reduction as a number: 0 none, 1 mean, 2 sum. Raises as that does."""
     return _ctc(log_probs, targets, input_lengths, target_lengths, blank, CODES[reduction], zero_infinity)

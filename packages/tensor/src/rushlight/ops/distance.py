@@ -35,7 +35,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         tensor(1.)
     """
     if not (x1.dtype.is_inexact and x2.dtype.is_inexact):
-        raise RuntimeError(f"cosine_similarity: expected floating-point tensors, got {x1.dtype.name} and {x2.dtype.name}")
+        raise RuntimeError(
+            f"cosine_similarity: expected floating-point tensors, got {x1.dtype.name} and {x2.dtype.name}"
+        )
     shape = broadcast_shapes_of("cosine_similarity", [x1._meta, x2._meta])
     x1, x2 = x1.expand(shape), x2.expand(shape)
     norm1, norm2 = x1.norm(2, dim, keepdim=True), x2.norm(2, dim, keepdim=True)
@@ -54,13 +56,19 @@ def _check_rows(name: str, p: float, **tensors: Tensor) -> None:
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances of order p between all rows of two sets: `(*, P, D)`, `(*, R, D)` -> `(*, P, R)`.
 
-    Raises RuntimeError when the shapes do not fit or for negative p. From 25 rows on, p = 2 is computed with matrix products.
+    Raises RuntimeError when the shapes do not fit or for negative p. From 25 rows on, p = 2 is computed with matrix
+    products.
     """
     _check_rows("cdist", p, x1=x1, x2=x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"cdist: expected x1 and x2 of shapes (*, P, D) and (*, R, D), got {shape_text(x1.shape)} and {shape_text(x2.shape)}")
+        raise RuntimeError(
+            f"cdist: expected x1 and x2 of shapes (*, P, D) and (*, R, D), got {shape_text(x1.shape)} and "
+            f"{shape_text(x2.shape)}"
+        )
     large = max(x1.shape[-2], x2.shape[-2]) > 25
-    if p == 2 and (compute_mode == "use_mm_for_euclid_dist" or large and compute_mode == "use_mm_for_euclid_dist_if_necessary"):
+    if p == 2 and (
+        compute_mode == "use_mm_for_euclid_dist" or large and compute_mode == "use_mm_for_euclid_dist_if_necessary"
+    ):
         return _euclidean(x1, x2)
     return _safe_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 
@@ -98,7 +106,8 @@ def _safe_norm(difference: Tensor, p: float) -> Tensor:
 
 @function(method=False, out=False)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Distances of order p between every two rows i < j: `(N, D)` -> `(N (N - 1) / 2,)`. Raises RuntimeError for other shapes or p < 0."""
+    """Distances of order p between every two rows i < j: `(N, D)` -> `(N (N - 1) / 2,)`. Raises RuntimeError for other
+    shapes or p < 0."""
     _check_rows("pdist", p, input=input)
     if input.ndim != 2:
         raise RuntimeError(f"pdist: only supports 2D tensors, got {input.ndim}D of shape {shape_text(input.shape)}")

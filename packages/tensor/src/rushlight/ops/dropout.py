@@ -42,7 +42,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 @function(name="dropout", method=False, out=False)
 def _dropout_root(input: Tensor, p: float, train: bool) -> Tensor:
-    """Each element set to 0 with probability `p`, the others divided by `1 - p`. Raises RuntimeError unless 0 <= p <= 1."""
+    """Each element set to 0 with probability `p`, the others divided by `1 - p`. Raises RuntimeError unless 0 <= p <=
+    1."""
     return _dropped("dropout", input, p, train, False, input._meta.shape)
 
 
@@ -77,7 +78,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @function(namespace="nn.functional", method=False, out=False)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` set to 0 with probability `p`. Raises ValueError unless 0 <= p <= 1."""
+    """Whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` set to 0 with probability `p`. Raises ValueError unless 0
+    <= p <= 1."""
     return _dropped("dropout3d", input, p, training, inplace, _channels("dropout3d", input, training, input.ndim != 4))
 
 
@@ -127,7 +129,9 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 @function(namespace="nn.functional", method=False, out=False)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of `(N, C, *)`. Raises ValueError unless 0 <= p <= 1."""
-    return _alpha("feature_alpha_dropout", input, p, training, inplace, _channels("feature_alpha_dropout", input, training))
+    return _alpha(
+        "feature_alpha_dropout", input, p, training, inplace, _channels("feature_alpha_dropout", input, training)
+    )
 
 
 @function(name="feature_alpha_dropout", method=False, out=False)

@@ -27,8 +27,11 @@ def _labels(term: str, ndim: int, which: str) -> list:
         raise RuntimeError(f"einsum: invalid subscript {sorted(bad)[0]!r} in {which}; subscripts must be in [a-zA-Z]")
     named = len(before) + len(after)
     if named > ndim or (not dots and named != ndim):
-        raise RuntimeError(f"einsum: the number of subscripts in the equation ({named}) does not match the number of dimensions ({ndim}) "
-                           f"for {which}{'' if dots else ' and no ellipsis was given'}")
+        raise RuntimeError(
+            f"einsum: the number of subscripts in the equation ({named}) does not match the number of dimensions "
+            f"({ndim}) "
+            f"for {which}{'' if dots else ' and no ellipsis was given'}"
+        )
     return [*before, *(range(named - ndim, 0) if dots else ()), *after]
 
 
@@ -38,7 +41,10 @@ def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[list], list]
     terms = left.split(",")
     if len(terms) != len(operands):
         more = "more" if len(terms) > len(operands) else "fewer"
-        raise RuntimeError(f"einsum: {more} subscripts were specified in the equation ({len(terms)}) than operands provided ({len(operands)})")
+        raise RuntimeError(
+            f"einsum: {more} subscripts were specified in the equation ({len(terms)}) than operands provided "
+            f"({len(operands)})"
+        )
     labels = [_labels(term, x.ndim, f"operand {i}") for i, (term, x) in enumerate(zip(terms, operands))]
     every = [label for row in labels for label in row]
     dots = sorted({label for label in every if isinstance(label, int)})
@@ -49,7 +55,9 @@ def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[list], list]
         if result.count(label) > 1:
             raise RuntimeError(f"einsum: output subscript {label} appears more than once in the output")
         if label not in every:
-            raise RuntimeError(f"einsum: output subscript {label} does not appear in the equation for any input operand")
+            raise RuntimeError(
+                f"einsum: output subscript {label} does not appear in the equation for any input operand"
+            )
     return labels, result
 
 
@@ -62,7 +70,7 @@ def _sublists(args: tuple) -> tuple[str, list[Tensor]]:
                 raise RuntimeError(f"einsum: expected subscripts in the range [0, 52), got {label}")
         return "".join(["..." if label is Ellipsis else _LETTERS[label] for label in labels])
 
-    operands, lists = list(args[:len(args) // 2 * 2:2]), [text(labels) for labels in args[1::2]]
+    operands, lists = list(args[: len(args) // 2 * 2 : 2]), [text(labels) for labels in args[1::2]]
     return ",".join(lists) + (f"->{text(args[-1])}" if len(args) % 2 else ""), operands
 
 
@@ -73,7 +81,10 @@ def _diagonals(x: Tensor, labels: list) -> tuple[Tensor, list]:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             if x.shape[first] != x.shape[second]:
-                raise RuntimeError(f"einsum: subscript {label} is repeated but the sizes don't match, {x.shape[second]} != {x.shape[first]}")
+                raise RuntimeError(
+                    f"einsum: subscript {label} is repeated but the sizes don't match, {x.shape[second]} != "
+                    f"{x.shape[first]}"
+                )
             x = x.diagonal(0, first, second)
             labels = [*[m for i, m in enumerate(labels) if i not in (first, second)], label]
     return x, labels
@@ -116,8 +127,10 @@ def _contract(x: Tensor, xs: list, y: Tensor, ys: list, keep: set) -> tuple[Tens
 def einsum(*args: Any) -> Tensor:
     """Sum of products in Einstein's notation: `einsum("ij,jk->ik", a, b)` is the matrix product.
 
-    Labels of the equation name dimensions; those missing after `->` are summed over; `...` stands for dimensions that broadcast. The form
-    `einsum(a, [0, 1], b, [1, 2], [0, 2])` works too. Raises RuntimeError for an equation that does not fit the operands.
+    Labels of the equation name dimensions; those missing after `->` are summed over; `...` stands for dimensions that
+    broadcast. The form
+    `einsum(a, [0, 1], b, [1, 2], [0, 2])` works too. Raises RuntimeError for an equation that does not fit the
+    operands.
 
     Example:
         >>> import rushlight
@@ -125,7 +138,9 @@ def einsum(*args: Any) -> Tensor:
         tensor(3.)
     """
     if not args:
-        raise ValueError("einsum: must specify the equation string and at least one operand, or operands and their subscripts")
+        raise ValueError(
+            "einsum: must specify the equation string and at least one operand, or operands and their subscripts"
+        )
     if isinstance(args[0], str):
         equation, operands = args[0], list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -150,8 +165,11 @@ def _check_sizes(operands: Sequence[Tensor], labels: list[list]) -> None:
     for i, (x, row) in enumerate(zip(operands, labels)):
         for label, size in zip(row, x.shape):
             if sizes.setdefault(label, size) != size and 1 not in (size, sizes[label]):
-                raise RuntimeError(f"einsum: operands do not broadcast: subscript {label} has size {size} for operand {i}, which does not "
-                                   f"broadcast with previously seen size {sizes[label]}")
+                raise RuntimeError(
+                    f"einsum: operands do not broadcast: subscript {label} has size {size} for operand {i}, which "
+                    "does not "
+                    f"broadcast with previously seen size {sizes[label]}"
+                )
             sizes[label] = max(size, sizes[label]) if size else size
 
 
@@ -160,7 +178,8 @@ def _check_sizes(operands: Sequence[Tensor], labels: list[list]) -> None:
 
 @function(method=False)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Sum of products over several dimensions: the last `dims` of a with the first of b, or the two lists of dimensions given.
+    """Sum of products over several dimensions: the last `dims` of a with the first of b, or the two lists of dimensions
+    given.
 
     Raises RuntimeError when the sizes differ or `dims` does not fit.
     """
@@ -171,16 +190,23 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         count = dims[0] if isinstance(dims, (list, tuple)) else int(dims)
         if count < 0 or count > min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot: expects dims >= 0 and at most the number of dimensions of both tensors, got dims={dims}")
+            raise RuntimeError(
+                f"tensordot: expects dims >= 0 and at most the number of dimensions of both tensors, got dims={dims}"
+            )
         pairs = [range(a.ndim - count, a.ndim), range(count)]
     if len(pairs[0]) != len(pairs[1]):
-        raise RuntimeError(f"tensordot: both dimension lists should have same length, got {len(pairs[0])} and {len(pairs[1])}")
+        raise RuntimeError(
+            f"tensordot: both dimension lists should have same length, got {len(pairs[0])} and {len(pairs[1])}"
+        )
     inner_a = [check_dim("tensordot", d, a.ndim) for d in pairs[0]]
     inner_b = [check_dim("tensordot", d, b.ndim) for d in pairs[1]]
     for da, db in zip(inner_a, inner_b):
         if a.shape[da] != b.shape[db] and 1 not in (a.shape[da], b.shape[db]):
-            raise RuntimeError(f"tensordot: contracted dimensions need to match, but the first has size {a.shape[da]} in dim {da} and the "
-                               f"second has size {b.shape[db]} in dim {db}")
+            raise RuntimeError(
+                f"tensordot: contracted dimensions need to match, but the first has size {a.shape[da]} in dim {da} "
+                "and the "
+                f"second has size {b.shape[db]} in dim {db}"
+            )
     names_a = [f"a{d}" for d in range(a.ndim)]
     names_b = [names_a[inner_a[inner_b.index(d)]] if d in inner_b else f"b{d}" for d in range(b.ndim)]
     keep = {n for n in names_a + names_b if (n in names_a) != (n in names_b)}
@@ -207,7 +233,9 @@ def chain(name: str, matrices: Sequence[Tensor]) -> Tensor:
     for length in range(1, len(matrices)):
         for i in range(len(matrices) - length):
             j = i + length
-            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
 
     def multiply(i: int, j: int) -> Tensor:
         if i == j:
@@ -220,7 +248,8 @@ def chain(name: str, matrices: Sequence[Tensor]) -> Tensor:
 
 @function(method=False)
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices in the order that needs the fewest multiplications. Raises RuntimeError when the shapes do not fit."""
+    """The product of matrices in the order that needs the fewest multiplications. Raises RuntimeError when the shapes
+    do not fit."""
     if not matrices:
         raise RuntimeError("chain_matmul: expected one or more matrices")
     for i, m in enumerate(matrices):
@@ -235,8 +264,15 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     Shapes: `(*, I)`, `(*, J)`, `(K, I, J)`, `(K,)` -> `(*, K)`. Raises RuntimeError when they do not fit.
     """
-    if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1] or (input1.shape[-1], input2.shape[-1]) != tuple(weight.shape[1:]):
-        raise RuntimeError(f"bilinear: expected shapes (*, I), (*, J) and (K, I, J), got {shape_text(input1.shape)}, {shape_text(input2.shape)} "
-                           f"and {shape_text(weight.shape)}")
+    if (
+        weight.ndim != 3
+        or input1.shape[:-1] != input2.shape[:-1]
+        or (input1.shape[-1], input2.shape[-1]) != tuple(weight.shape[1:])
+    ):
+        raise RuntimeError(
+            f"bilinear: expected shapes (*, I), (*, J) and (K, I, J), got {shape_text(input1.shape)}, "
+            f"{shape_text(input2.shape)} "
+            f"and {shape_text(weight.shape)}"
+        )
     result = einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias

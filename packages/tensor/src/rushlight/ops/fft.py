@@ -25,8 +25,10 @@ Dims = int | Sequence[int] | None
 _X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4) ** 3
 _Z = (_X + 1j * _X[::-1]).astype(np.complex64)
 
-# The ops: c2c (complex to complex), r2c (real to half a spectrum), c2r (half a spectrum to real, its last size is a param). `dims` are
-# transformed, the last one of them halved. Scaling is by a power of the number of elements: 0, 0.5 or 1 (so 1, 1 / sqrt(n) or 1 / n).
+# The ops: c2c (complex to complex), r2c (real to half a spectrum), c2r (half a spectrum to real, its last size is a
+# param). `dims` are
+# transformed, the last one of them halved. Scaling is by a power of the number of elements: 0, 0.5 or 1 (so 1, 1 /
+# sqrt(n) or 1 / n).
 
 
 def _check(name: str, input: Meta, dims: tuple[int, ...]) -> None:
@@ -45,7 +47,7 @@ def _infer_r2c(input: Meta, *, dims: tuple[int, ...], scaling: float) -> Meta:
     if input.dtype.is_complex:
         raise RuntimeError(f"rfft: expected a real input tensor, got {input.dtype.name}; use fft")
     last = dims[-1]
-    shape = input.shape[:last] + (input.shape[last] // 2 + 1,) + input.shape[last + 1:]
+    shape = input.shape[:last] + (input.shape[last] // 2 + 1,) + input.shape[last + 1 :]
     return meta(input.dtype.to_complex(), shape, None, input.device)
 
 
@@ -54,26 +56,37 @@ def _infer_c2r(input: Meta, *, dims: tuple[int, ...], scaling: float, size: int)
     if size < 1:
         raise RuntimeError(f"irfft: invalid number of data points ({size}) specified")
     last = dims[-1]
-    return meta(input.dtype.to_real(), input.shape[:last] + (size,) + input.shape[last + 1:], None, input.device)
+    return meta(input.dtype.to_real(), input.shape[:last] + (size,) + input.shape[last + 1 :], None, input.device)
 
 
 c2c_op = structured(
-    "fft_c2c", _infer_c2c, doc="Discrete Fourier transform over `dims`.",
+    "fft_c2c",
+    _infer_c2c,
+    doc="Discrete Fourier transform over `dims`.",
     samples=lambda: [Sample((_Z,), ((2,), 0.0, True)), Sample((_Z,), ((0, 1), 0.5, False))],
     errors=lambda: [ErrorSample((_Z[:0],), ((0,), 0.0, True), RuntimeError, "data points")],
-    reference=lambda z, dims, scaling, forward: (np.fft.fftn(z, axes=dims) if forward else np.fft.ifftn(z, axes=dims, norm="forward"))
-    / prod([z.shape[d] for d in dims]) ** scaling)
+    reference=lambda z, dims, scaling, forward: (
+        (np.fft.fftn(z, axes=dims) if forward else np.fft.ifftn(z, axes=dims, norm="forward"))
+        / prod([z.shape[d] for d in dims]) ** scaling
+    ),
+)
 
 r2c_op = structured(
-    "fft_r2c", _infer_r2c, doc="Discrete Fourier transform of real numbers: the last of `dims` only up to the middle frequency.",
+    "fft_r2c",
+    _infer_r2c,
+    doc="Discrete Fourier transform of real numbers: the last of `dims` only up to the middle frequency.",
     samples=lambda: [Sample((_X,), ((2,), 0.0)), Sample((_X,), ((0, 1), 1.0))],
     errors=lambda: [ErrorSample((_Z,), ((2,), 0.0), RuntimeError, "real input")],
-    reference=lambda x, dims, scaling: np.fft.rfftn(x, axes=dims) / prod([x.shape[d] for d in dims]) ** scaling)
+    reference=lambda x, dims, scaling: np.fft.rfftn(x, axes=dims) / prod([x.shape[d] for d in dims]) ** scaling,
+)
 
 c2r_op = structured(
-    "fft_c2r", _infer_c2r, doc="Backward transform to real numbers of a spectrum of which half is given; `size` of the last of `dims`.",
+    "fft_c2r",
+    _infer_c2r,
+    doc="Backward transform to real numbers of a spectrum of which half is given; `size` of the last of `dims`.",
     samples=lambda: [Sample((_Z,), ((2,), 1.0, 7)), Sample((_Z,), ((0, 1), 0.0, 4))],
-    errors=lambda: [ErrorSample((_Z,), ((2,), 0.0, 0), RuntimeError, "data points")])
+    errors=lambda: [ErrorSample((_Z,), ((2,), 0.0, 0), RuntimeError, "data points")],
+)
 
 
 def _scaled(result: np.ndarray, count: int, scaling: float) -> np.ndarray:
@@ -115,15 +128,23 @@ def _promoted(name: str, x: Tensor, want_complex: bool) -> Tensor:
     return x.to(dtype) if dtype is not x.dtype else x
 
 
-_SCALING = {("backward", True): 0.0, ("backward", False): 1.0, ("ortho", True): 0.5, ("ortho", False): 0.5, ("forward", True): 1.0,
-            ("forward", False): 0.0}
+_SCALING = {
+    ("backward", True): 0.0,
+    ("backward", False): 1.0,
+    ("ortho", True): 0.5,
+    ("ortho", False): 0.5,
+    ("forward", True): 1.0,
+    ("forward", False): 0.0,
+}
 
 
 def _scaling(name: str, norm: str | None, forward: bool) -> float:
     try:
         return _SCALING[norm or "backward", forward]
     except KeyError:
-        raise RuntimeError(f"{name}: invalid normalization mode {norm!r}; it takes 'forward', 'backward' or 'ortho'") from None
+        raise RuntimeError(
+            f"{name}: invalid normalization mode {norm!r}; it takes 'forward', 'backward' or 'ortho'"
+        ) from None
 
 
 def _resized(x: Tensor, d: int, size: int) -> Tensor:
@@ -159,7 +180,9 @@ def _many(name: str, x: Tensor, s: Dims, dim: Dims) -> tuple[tuple[int, ...], li
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"{name}: FFT dims must be unique, got {list(dim)}")
         if s is not None and len(s) != len(dims):
-            raise RuntimeError(f"{name}: when given, dim and shape arguments must have the same length, got {list(dim)} and {list(s)}")
+            raise RuntimeError(
+                f"{name}: when given, dim and shape arguments must have the same length, got {list(dim)} and {list(s)}"
+            )
     sizes = [None if s is None or n == -1 else n for n in (s or [None] * len(dims))]
     for n in sizes:
         if n is not None and n < 1:
@@ -210,12 +233,23 @@ _KINDS: dict[str, tuple[Callable, dict, str]] = {
     "fft": (_to_complex, {"forward": True}, "Discrete Fourier transform: `X[k] = sum of x[m] exp(-2 pi i k m / n)`."),
     "ifft": (_to_complex, {"forward": False}, "Inverse of `fft`."),
     "rfft": (_from_real, {}, "`fft` of real numbers, up to the middle frequency; the rest of the spectrum mirrors it."),
-    "irfft": (_to_real, {}, "Inverse of `rfft`; the size of the last dimension cannot be seen from the spectrum, it is even by default."),
-    "hfft": (_to_real, {"forward": True}, "`fft` of a signal that is Hermitian, of which half is given; the result is real."),
+    "irfft": (
+        _to_real,
+        {},
+        "Inverse of `rfft`; the size of the last dimension cannot be seen from the spectrum, it is even by default.",
+    ),
+    "hfft": (
+        _to_real,
+        {"forward": True},
+        "`fft` of a signal that is Hermitian, of which half is given; the result is real.",
+    ),
     "ihfft": (_from_real, {"backward": True}, "Inverse of `hfft`: half of a Hermitian signal."),
 }
-_RAISES = ("\n\n    Sizes cut the input or fill it up with zeros; norm is 'backward' (default), 'ortho' or 'forward'. Raises RuntimeError for sizes, "
-           "dtypes or\n    a norm that do not fit, IndexError for a dimension out of range.")
+_RAISES = (
+    "\n\n    Sizes cut the input or fill it up with zeros; norm is 'backward' (default), 'ortho' or 'forward'. "
+    "Raises RuntimeError for sizes, "
+    "dtypes or\n    a norm that do not fit, IndexError for a dimension out of range."
+)
 
 
 def _define(kind: str) -> None:
@@ -231,8 +265,11 @@ def _define(kind: str) -> None:
     def over_all(input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
         return body(f"fft.{kind}n", input, *_many(f"fft.{kind}n", input, s, dim), norm, **options)
 
-    for suffix, made, where in (("", over_one, " Over one dimension."), ("2", over_two, " Over two dimensions."),
-                                ("n", over_all, " Over several dimensions, all by default.")):
+    for suffix, made, where in (
+        ("", over_one, " Over one dimension."),
+        ("2", over_two, " Over two dimensions."),
+        ("n", over_all, " Over several dimensions, all by default."),
+    ):
         made.__doc__ = text + where + _RAISES
         function(name=kind + suffix, namespace="fft", method=False)(made)
 
@@ -242,15 +279,29 @@ for _kind in _KINDS:
 
 
 @function(namespace="fft", method=False)
-def fftfreq(n: int, d: float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-            requires_grad: bool = False) -> Tensor:
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of `fft`'s results: `[0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (n d)`."""
     return _frequencies(np.fft.fftfreq(n, d), dtype, device, requires_grad)
 
 
 @function(namespace="fft", method=False)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of `rfft`'s results: `[0, 1, ..., n // 2] / (n d)`."""
     return _frequencies(np.fft.rfftfreq(n, d), dtype, device, requires_grad)
 
@@ -277,4 +328,3 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """Inverse of `fftshift`. Raises IndexError for a dimension out of range."""
     dims = _shift_dims("fft.ifftshift", input, dim)
     return input.roll([(input.shape[d] + 1) // 2 for d in dims], dims) if dims else input.clone()
-

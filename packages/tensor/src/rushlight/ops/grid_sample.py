@@ -93,13 +93,24 @@ def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     if mode not in _MODES:
         raise ValueError(f"grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got {mode!r}")
     if padding_mode not in _PADDINGS:
-        raise ValueError(f"grid_sample: expected padding_mode to be 'zeros', 'border' or 'reflection', but got {padding_mode!r}")
+        raise ValueError(
+            f"grid_sample: expected padding_mode to be 'zeros', 'border' or 'reflection', but got {padding_mode!r}"
+        )
     checks.same_dtype("grid_sample", input=input._meta, grid=grid._meta)
-    if input.ndim not in (4, 5) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != input.ndim - 2:
-        raise RuntimeError(f"grid_sample: expected 4D or 5D input and a grid with the same batch size and rank whose last size is "
-                           f"{input.ndim - 2}, got {shape_text(input.shape)} and {shape_text(grid.shape)}")
+    if (
+        input.ndim not in (4, 5)
+        or grid.ndim != input.ndim
+        or grid.shape[0] != input.shape[0]
+        or grid.shape[-1] != input.ndim - 2
+    ):
+        raise RuntimeError(
+            f"grid_sample: expected 4D or 5D input and a grid with the same batch size and rank whose last size is "
+            f"{input.ndim - 2}, got {shape_text(input.shape)} and {shape_text(grid.shape)}"
+        )
     if 0 in input.shape[2:]:
-        raise RuntimeError(f"grid_sample: expected input to have non-empty spatial dimensions, got {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"grid_sample: expected input to have non-empty spatial dimensions, got {shape_text(input.shape)}"
+        )
     if mode == "bicubic" and input.ndim == 5:
         raise RuntimeError("grid_sample: bicubic interpolation only supports 4D input")
 
@@ -129,12 +140,15 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_cor
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
-                align_corners: bool | None = None) -> Tensor:
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """`input` at the positions that `grid` holds, in [-1, 1] from edge to edge, (x, y) or (x, y, z).
 
-    Shapes: `(N, C, H, W)`, `(N, H', W', 2)` -> `(N, C, H', W')`, and so in three dimensions. With `align_corners` -1 and 1 are the centres of the
-    corner pixels, else the edges of the image. Raises ValueError for an unknown mode, RuntimeError when shapes or dtypes do not fit.
+    Shapes: `(N, C, H, W)`, `(N, H', W', 2)` -> `(N, C, H', W')`, and so in three dimensions. With `align_corners` -1
+    and 1 are the centres of the
+    corner pixels, else the edges of the image. Raises ValueError for an unknown mode, RuntimeError when shapes or
+    dtypes do not fit.
     """
     if align_corners is None:
         warnings.warn("grid_sample: align_corners is False by default; pass it to silence this", stacklevel=2)
@@ -142,8 +156,11 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
 
 @function(name="grid_sampler", method=False, out=False)
-def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    """`grid_sample` with numbers as modes: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection. Raises as that does."""
+def _grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sample` with numbers as modes: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection. Raises as
+    that does."""
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 
@@ -164,10 +181,15 @@ def _affine(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     sizes = [int(s) for s in size]
     count = len(sizes) - 2
     if count not in (2, 3):
-        raise NotImplementedError(f"affine_grid: only supports 4D and 5D sizes, for 2D and 3D affine transforms, got {sizes}")
+        raise NotImplementedError(
+            f"affine_grid: only supports 4D and 5D sizes, for 2D and 3D affine transforms, got {sizes}"
+        )
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (count, count + 1) or theta.shape[0] != sizes[0]:
-        raise ValueError(f"affine_grid: expected a batch of {count} x {count + 1} matrices of shape {sizes[0]} x {count} x {count + 1} for size "
-                         f"{sizes}, got {shape_text(theta.shape)}")
+        raise ValueError(
+            f"affine_grid: expected a batch of {count} x {count + 1} matrices of shape {sizes[0]} x {count} x "
+            f"{count + 1} for size "
+            f"{sizes}, got {shape_text(theta.shape)}"
+        )
     if min(sizes) <= 0:
         raise ValueError(f"affine_grid: expected non-zero, positive output size, got {sizes}")
     axes = np.meshgrid(*[_steps(s, align_corners) for s in sizes[2:]], indexing="ij")
@@ -178,7 +200,8 @@ def _affine(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
 
 @function(namespace="nn.functional", method=False, out=False)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid with which `grid_sample` applies affine maps: `(N, 2, 3)`, sizes `(N, C, H, W)` -> `(N, H, W, 2)`, and so in 3-D.
+    """The grid with which `grid_sample` applies affine maps: `(N, 2, 3)`, sizes `(N, C, H, W)` -> `(N, H, W, 2)`, and
+    so in 3-D.
 
     Raises ValueError when shapes do not fit, NotImplementedError for other numbers of dimensions.
     """

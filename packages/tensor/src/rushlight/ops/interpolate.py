@@ -13,7 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
 from rushlight.ops.matmul import matmul_op
-from rushlight.ops.pool_adaptive import _adaptive_avg
+from rushlight.ops.pool_adaptive import adaptive_avg
 
 _RANK = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
@@ -39,7 +39,9 @@ def _cubic(t: np.ndarray, a: float) -> np.ndarray:
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
-def resize_matrix(size: int, out: int, factor: float | None, align_corners: bool, cubic: bool, antialias: bool) -> np.ndarray:
+def resize_matrix(
+    size: int, out: int, factor: float | None, align_corners: bool, cubic: bool, antialias: bool
+) -> np.ndarray:
     """The (out, size) matrix that resizes one dimension."""
     scale = _scale(size, out, factor, align_corners)
     matrix = np.zeros((out, size))
@@ -91,29 +93,44 @@ def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None)
     """Output sizes, and the scale factors to use for positions (None: the ratio of the sizes)."""
     count = input.ndim - 2
     if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: exactly one of size and scale_factor must be given, got "
-                         f"{'neither' if size is None else 'only one of size or scale_factor should be defined'}")
+        raise ValueError(
+            "interpolate: exactly one of size and scale_factor must be given, got "
+            f"{'neither' if size is None else 'only one of size or scale_factor should be defined'}"
+        )
     if size is not None:
         sizes = list(size) if isinstance(size, (tuple, list)) else [size] * count
         if len(sizes) != count:
-            raise ValueError(f"interpolate: input and output must have the same number of spatial dimensions, got input "
-                             f"{shape_text(input.shape)} and size {sizes}; expected {count} sizes")
+            raise ValueError(
+                f"interpolate: input and output must have the same number of spatial dimensions, got input "
+                f"{shape_text(input.shape)} and size {sizes}; expected {count} sizes"
+            )
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size")
         return [int(s) for s in sizes], [None] * count
     factors = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count
     if len(factors) != count:
-        raise ValueError(f"interpolate: input and scale_factor must have the same number of spatial dimensions, got {count} and {factors}")
+        raise ValueError(
+            f"interpolate: input and scale_factor must have the same number of spatial dimensions, got {count} and "
+            f"{factors}"
+        )
     out = [int(np.floor(float(n) * f)) for n, f in zip(input.shape[2:], factors)]
     return out, [None] * count if recompute else [float(f) for f in factors]
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-                recompute_scale_factor: bool | None = None, antialias: bool = False) -> Tensor:
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """`input` resized to `size`, or by `scale_factor`: `(N, C, *in)` -> `(N, C, *out)`.
 
-    Modes: nearest, nearest-exact, area (1 to 3 dimensions), linear (1), bilinear and bicubic (2), trilinear (3). Raises ValueError or
+    Modes: nearest, nearest-exact, area (1 to 3 dimensions), linear (1), bilinear and bicubic (2), trilinear (3). Raises
+    ValueError or
     NotImplementedError for arguments that do not fit the input, RuntimeError for empty sizes.
 
     Example:
@@ -123,20 +140,28 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
-            raise ValueError("interpolate: align_corners can only be set with the interpolating modes linear, bilinear, bicubic and trilinear")
+            raise ValueError(
+                "interpolate: align_corners can only be set with the interpolating modes linear, bilinear, bicubic "
+                "and trilinear"
+            )
         if not 3 <= input.ndim <= 5:
             raise NotImplementedError(f"interpolate: got {input.ndim}D input, but mode {mode!r} needs 3D, 4D or 5D")
     elif mode not in _RANK:
-        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; it takes nearest, nearest-exact, area and {', '.join(_RANK)}")
+        raise NotImplementedError(
+            f"interpolate: unknown mode {mode!r}; it takes nearest, nearest-exact, area and {', '.join(_RANK)}"
+        )
     elif input.ndim != _RANK[mode]:
         raise NotImplementedError(f"interpolate: got {input.ndim}D input, but mode {mode!r} needs {_RANK[mode]}D")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError("interpolate: the antialias option is restricted to the modes bilinear and bicubic")
     out, factors = _output(input, size, scale_factor, recompute_scale_factor)
     if min(out) < 1 or 0 in input.shape[1:]:
-        raise RuntimeError(f"interpolate: input and output sizes should be greater than 0, got input {shape_text(input.shape)} and output {out}")
+        raise RuntimeError(
+            f"interpolate: input and output sizes should be greater than 0, got input {shape_text(input.shape)} and "
+            f"output {out}"
+        )
     if mode == "area":
-        return _adaptive_avg(input.ndim - 2, input, tuple(out))
+        return adaptive_avg(input.ndim - 2, input, tuple(out))
     if mode in _RANK:
         return _smooth(input, out, factors, bool(align_corners), mode == "bicubic", antialias)
     x = input
@@ -147,7 +172,9 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """The older name of `interpolate`. Raises as that does."""
     warnings.warn("upsample is deprecated; use interpolate instead", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)

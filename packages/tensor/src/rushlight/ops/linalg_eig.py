@@ -22,9 +22,13 @@ def _infer_eigh(input: Meta, *, uplo: str) -> tuple[Meta, Meta]:
     return plain(input, input.shape[:-1], input.dtype.to_real()), plain(input)
 
 
-eigh_op = structured("eigh", _infer_eigh, doc="Eigenvalues in rising order and eigenvectors of Hermitian matrices, read from one triangle.",
-                     samples=lambda: [Sample((A_SAMPLE,), ("L",)), Sample((A_SAMPLE,), ("U",))],
-                     errors=lambda: [ErrorSample((A_SAMPLE[:, :2],), ("L",), RuntimeError, "square")])
+eigh_op = structured(
+    "eigh",
+    _infer_eigh,
+    doc="Eigenvalues in rising order and eigenvectors of Hermitian matrices, read from one triangle.",
+    samples=lambda: [Sample((A_SAMPLE,), ("L",)), Sample((A_SAMPLE,), ("U",))],
+    errors=lambda: [ErrorSample((A_SAMPLE[:, :2],), ("L",), RuntimeError, "square")],
+)
 
 
 @kernel(eigh_op, "cpu")
@@ -38,9 +42,13 @@ def _infer_eig(input: Meta) -> tuple[Meta, Meta]:
     return plain(input, input.shape[:-1], wide), plain(input, None, wide)
 
 
-eig_op = structured("eig", _infer_eig, doc="Complex eigenvalues and eigenvectors of square matrices.",
-                    samples=lambda: [Sample((A_SAMPLE,))],
-                    errors=lambda: [ErrorSample((np.full((2, 2), np.inf),), (), RuntimeError, "infs or NaNs")])
+eig_op = structured(
+    "eig",
+    _infer_eig,
+    doc="Complex eigenvalues and eigenvectors of square matrices.",
+    samples=lambda: [Sample((A_SAMPLE,))],
+    errors=lambda: [ErrorSample((np.full((2, 2), np.inf),), (), RuntimeError, "infs or NaNs")],
+)
 
 
 @kernel(eig_op, "cpu")
@@ -58,7 +66,8 @@ def _uplo(name: str, uplo: str) -> str:
 
 @function(namespace="linalg", method=False)
 def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
-    """Eigenvalues in rising order and eigenvectors of Hermitian matrices `(*, n, n)`, of which only one triangle is read.
+    """Eigenvalues in rising order and eigenvectors of Hermitian matrices `(*, n, n)`, of which only one triangle is
+    read.
 
     Raises RuntimeError unless the matrices are square, or for another UPLO.
     """

@@ -44,10 +44,13 @@ def _infer_cholesky(input: Meta, *, check: bool) -> tuple[Meta, Meta]:
 
 
 cholesky_op = structured(
-    "cholesky", _infer_cholesky, doc="Lower triangular L with L L^H = A, and for each matrix 0 or the order of the minor that is not positive.",
+    "cholesky",
+    _infer_cholesky,
+    doc="Lower triangular L with L L^H = A, and for each matrix 0 or the order of the minor that is not positive.",
     samples=lambda: [Sample((_POSITIVE,), (True,)), Sample((np.stack([_POSITIVE, 2 * _POSITIVE]),), (False,))],
     errors=lambda: [ErrorSample((-_POSITIVE,), (True,), LinAlgError, "not positive-definite")],
-    reference=lambda a, check: (np.linalg.cholesky(a), np.zeros(a.shape[:-2])))
+    reference=lambda a, check: (np.linalg.cholesky(a), np.zeros(a.shape[:-2])),
+)
 
 
 @kernel(cholesky_op, "cpu")
@@ -61,8 +64,11 @@ def _cholesky(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray]:
     for at in np.ndindex(*a.shape[:-2]):
         result[at], info[at] = potrf(a[at], lower=True, clean=True)
         if check and info[at] > 0:
-            raise LinAlgError(f"linalg.cholesky: (Batch element {at}): The factorization could not be completed because the input is not "
-                              f"positive-definite (the leading minor of order {info[at]} is not positive-definite).")
+            raise LinAlgError(
+                f"linalg.cholesky: (Batch element {at}): The factorization could not be completed because the input "
+                "is not "
+                f"positive-definite (the leading minor of order {info[at]} is not positive-definite)."
+            )
     return np.tril(result), info
 
 
@@ -76,7 +82,8 @@ def _factor(A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Tensor]:
 
 @function(namespace="linalg", method=False, name="cholesky")
 def _linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """Lower triangular L with `L L^H = A` (upper U with `U^H U = A`) of Hermitian positive-definite matrices `(*, n, n)`.
+    """Lower triangular L with `L L^H = A` (upper U with `U^H U = A`) of Hermitian positive-definite matrices `(*, n,
+    n)`.
 
     Raises LinAlgError for other matrices, RuntimeError for other shapes.
     """
@@ -85,13 +92,15 @@ def _linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 @function()
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """`linalg.cholesky`. Raises LinAlgError for matrices that are not positive-definite, RuntimeError for other shapes."""
+    """`linalg.cholesky`. Raises LinAlgError for matrices that are not positive-definite, RuntimeError for other
+    shapes."""
     return _factor(input, upper, True)[0]
 
 
 @function(namespace="linalg", method=False)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyResult:
-    """`cholesky` that reports matrices that are not positive-definite in `info` instead of raising, unless `check_errors`."""
+    """`cholesky` that reports matrices that are not positive-definite in `info` instead of raising, unless
+    `check_errors`."""
     return CholeskyResult(*_factor(A, upper, check_errors))
 
 
@@ -110,7 +119,8 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 @function()
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of a matrix given its Cholesky factor: `(*, n, n)` -> the same. Raises RuntimeError for other shapes."""
+    """The inverse of a matrix given its Cholesky factor: `(*, n, n)` -> the same. Raises RuntimeError for other
+    shapes."""
     check_matrix("cholesky_inverse", "L", L._meta, square=True)
     identity = L.new_zeros(L.shape) + _identity(L)
     return cholesky_solve(identity, L, upper)
@@ -130,8 +140,11 @@ def _infer_lu(input: Meta, *, check: bool) -> tuple[Meta, Meta, Meta]:
 
 
 lu_factor_op = structured(
-    "lu_factor", _infer_lu, doc="L and U of P L U = A in one matrix, the row swaps (from 1), and 0 or the index of a zero pivot.",
-    samples=lambda: [Sample((A_SAMPLE,), (True,)), Sample((B_SAMPLE,), (False,))])
+    "lu_factor",
+    _infer_lu,
+    doc="L and U of P L U = A in one matrix, the row swaps (from 1), and 0 or the index of a zero pivot.",
+    samples=lambda: [Sample((A_SAMPLE,), (True,)), Sample((B_SAMPLE,), (False,))],
+)
 
 
 @kernel(lu_factor_op, "cpu")
@@ -145,8 +158,11 @@ def _lu_factor(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray, np.n
             result[at], swaps, info[at] = getrf(a[at])
             pivots[at] = swaps + 1
             if check and info[at] > 0:
-                raise LinAlgError(f"linalg.lu_factor: (Batch element {at}): U[{info[at]},{info[at]}] is zero and using it on lu_solve would "
-                                  "result in a division by zero")
+                raise LinAlgError(
+                    f"linalg.lu_factor: (Batch element {at}): U[{info[at]},{info[at]}] is zero and using it on "
+                    "lu_solve would "
+                    "result in a division by zero"
+                )
     return result, pivots, info
 
 
@@ -155,9 +171,14 @@ def _infer_permutation(input: Meta, *, size: int, dtype: dtypes.dtype) -> Meta:
 
 
 permutation_op = structured(
-    "lu_permutation", _infer_permutation, doc="The permutation matrices P of the row swaps of an LU factorization.",
+    "lu_permutation",
+    _infer_permutation,
+    doc="The permutation matrices P of the row swaps of an LU factorization.",
     samples=lambda: [Sample((np.array([[2, 3, 3]], np.int32),), (3, dtypes.float32))],
-    errors=lambda: [ErrorSample((np.array([[2, 4, 3]], np.int32),), (3, dtypes.float32), RuntimeError, "between 1 and 3")])
+    errors=lambda: [
+        ErrorSample((np.array([[2, 4, 3]], np.int32),), (3, dtypes.float32), RuntimeError, "between 1 and 3")
+    ],
+)
 
 
 @kernel(permutation_op, "cpu")
@@ -186,7 +207,8 @@ def _check_pivot(name: str, pivot: bool) -> None:
 
 @function(namespace="linalg", method=False)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
-    """Compact LU factorization with row swaps: `(*, m, n)` -> `(*, m, n)` and `(*, min(m, n))`. Raises RuntimeError without pivoting."""
+    """Compact LU factorization with row swaps: `(*, m, n)` -> `(*, m, n)` and `(*, min(m, n))`. Raises RuntimeError
+    without pivoting."""
     _check_pivot("linalg.lu_factor", pivot)
     return LuFactorResult(*lu_factor_op.apply((A,), (True,))[:2])
 
@@ -200,7 +222,8 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 @function(namespace="linalg", method=False)
 def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
-    """P, L, U with `A = P L U`: a permutation, a unit lower and an upper triangle. Raises RuntimeError without pivoting."""
+    """P, L, U with `A = P L U`: a permutation, a unit lower and an upper triangle. Raises RuntimeError without
+    pivoting."""
     _check_pivot("linalg.lu", pivot)
     return LuResult(*unpacked(*lu_factor_op.apply((A,), (False,))[:2]))
 
@@ -214,10 +237,15 @@ def _lu_root(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tupl
 
 
 @function(method=False)
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LuUnpackResult:
-    """P, L and U of a compact LU factorization; what is not asked for is an empty tensor. Raises RuntimeError for pivots out of range."""
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> LuUnpackResult:
+    """P, L and U of a compact LU factorization; what is not asked for is an empty tensor. Raises RuntimeError for
+    pivots out of range."""
     if LU_pivots.dtype is not dtypes.int32:
-        raise RuntimeError(f"lu_unpack: expected LU_pivots to have dtype int32, got {LU_pivots.dtype.name}; they start at 1")
+        raise RuntimeError(
+            f"lu_unpack: expected LU_pivots to have dtype int32, got {LU_pivots.dtype.name}; they start at 1"
+        )
     P, L, U = unpacked(LU_data, LU_pivots)
     empty = LU_data.new_zeros((0,))
     return LuUnpackResult(P if unpack_pivots else empty, L if unpack_data else empty, U if unpack_data else empty)
@@ -234,7 +262,8 @@ def _lu_solved(LU: Tensor, pivots: Tensor, B: Tensor, adjoint_too: bool) -> Tens
 
 @function(namespace="linalg", method=False, name="lu_solve")
 def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """The solution X of `A X = B` given the compact LU factorization of A; of `X A = B` without `left`, of `A^H X = B` for `adjoint`.
+    """The solution X of `A X = B` given the compact LU factorization of A; of `X A = B` without `left`, of `A^H X = B`
+    for `adjoint`.
 
     Raises RuntimeError for shapes that do not fit.
     """
@@ -251,7 +280,8 @@ def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True
 
 @function()
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """The solution X of `A X = input` given the compact LU factorization of A. Raises RuntimeError for shapes that do not fit."""
+    """The solution X of `A X = input` given the compact LU factorization of A. Raises RuntimeError for shapes that do
+    not fit."""
     return _linalg_lu_solve(LU_data, LU_pivots, input)
 
 
@@ -265,8 +295,11 @@ def _infer_ldl(input: Meta, *, hermitian: bool, check: bool) -> tuple[Meta, Meta
 
 
 ldl_factor_op = structured(
-    "ldl_factor", _infer_ldl, doc="L and D of A = L D L^T (L^H for Hermitian) in one matrix with the pivots as LAPACK stores them, and info codes.",
-    samples=lambda: [Sample((_POSITIVE,), (False, True))])
+    "ldl_factor",
+    _infer_ldl,
+    doc="L and D of A = L D L^T (L^H for Hermitian) in one matrix, the pivots as LAPACK stores them, and info codes.",
+    samples=lambda: [Sample((_POSITIVE,), (False, True))],
+)
 
 
 def _ldl_name(kind: str, array: np.ndarray, hermitian: bool) -> str:
@@ -283,13 +316,16 @@ def _ldl_factor(a: np.ndarray, hermitian: bool, check: bool) -> tuple[np.ndarray
             factor, pivots[at], info[at] = trf(a[at], lower=True)
             result[at] = np.tril(factor)
             if check and info[at] > 0:
-                raise LinAlgError(f"linalg.ldl_factor: (Batch element {at}): the factor D is exactly singular at {info[at]}")
+                raise LinAlgError(
+                    f"linalg.ldl_factor: (Batch element {at}): the factor D is exactly singular at {info[at]}"
+                )
     return result, pivots, info
 
 
 @function(namespace="linalg", method=False)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
-    """Compact LDL factorization of symmetric (or Hermitian) matrices, with pivots. Raises RuntimeError unless they are square."""
+    """Compact LDL factorization of symmetric (or Hermitian) matrices, with pivots. Raises RuntimeError unless they are
+    square."""
     return LdlFactorResult(*ldl_factor_op.apply((A,), (bool(hermitian), True))[:2])
 
 
@@ -304,14 +340,19 @@ def _infer_ldl_solve(input: Meta, pivots: Meta, other: Meta, *, hermitian: bool)
     check_matrix("linalg.ldl_solve", "B", other)
     check_pair("linalg.ldl_solve", input, other)
     if pivots.dtype.category != 1 or pivots.shape != input.shape[:-1]:
-        raise RuntimeError(f"linalg.ldl_solve: expected pivots of an integer dtype and shape {list(input.shape[:-1])}, got {pivots}")
+        raise RuntimeError(
+            f"linalg.ldl_solve: expected pivots of an integer dtype and shape {list(input.shape[:-1])}, got {pivots}"
+        )
     batch = broadcast_shapes_of("linalg.ldl_solve", [plain(input, input.shape[:-2]), plain(other, other.shape[:-2])])
     return plain(other, (*batch, *other.shape[-2:]))
 
 
 ldl_solve_op = structured(
-    "ldl_solve", _infer_ldl_solve, doc="The solution X of A X = B given the compact LDL factorization of A.",
-    samples=lambda: [Sample((np.tril(_POSITIVE), np.array([1, 2, 3], np.int32), B_SAMPLE[0]), (False,))])
+    "ldl_solve",
+    _infer_ldl_solve,
+    doc="The solution X of A X = B given the compact LDL factorization of A.",
+    samples=lambda: [Sample((np.tril(_POSITIVE), np.array([1, 2, 3], np.int32), B_SAMPLE[0]), (False,))],
+)
 
 
 @kernel(ldl_solve_op, "cpu")
@@ -332,7 +373,9 @@ def _check_ldl_pivots(rows: np.ndarray) -> None:
     """LAPACK trusts pivots, so they must be row numbers from 1, negative in pairs."""
     n = rows.shape[1]
     if rows.size and (np.abs(rows).min() < 1 or np.abs(rows).max() > n):
-        raise RuntimeError(f"linalg.ldl_solve: pivots must lie between 1 and {n} in size, got {rows.min()} to {rows.max()}")
+        raise RuntimeError(
+            f"linalg.ldl_solve: pivots must lie between 1 and {n} in size, got {rows.min()} to {rows.max()}"
+        )
     for row in (rows < 0).tolist():
         k = 0
         while k < n:
@@ -343,5 +386,6 @@ def _check_ldl_pivots(rows: np.ndarray) -> None:
 
 @function(namespace="linalg", method=False)
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """The solution X of `A X = B` given the compact LDL factorization of A. Raises RuntimeError for shapes that do not fit."""
+    """The solution X of `A X = B` given the compact LDL factorization of A. Raises RuntimeError for shapes that do not
+    fit."""
     return ldl_solve_op.apply((LD, pivots, B), (bool(hermitian),))

@@ -41,7 +41,10 @@ def _power(name: str, A: Tensor, n: int) -> Tensor:
     if not isinstance(n, int):
         raise TypeError(f"{name}: n must be an int, got {type(n).__name__}")
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"{name}: A must be batches of square matrices, got shape {shape_text(A.shape)}; it must have at least 2 dimensions")
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, got shape {shape_text(A.shape)}; it must have at least 2 "
+            "dimensions"
+        )
     if n == 0:
         return _identity(A)
     if n < 0:
@@ -58,13 +61,15 @@ def _power(name: str, A: Tensor, n: int) -> Tensor:
 
 @function()
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square, LinAlgError if singular."""
+    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square,
+    LinAlgError if singular."""
     return _power("matrix_power", input, n)
 
 
 @function(name="matrix_power", namespace="linalg", method=False)
 def _linalg_matrix_power(A: Tensor, n: int) -> Tensor:
-    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square, LinAlgError if singular."""
+    """The n-th power of square matrices; negative powers invert. Raises RuntimeError unless they are square,
+    LinAlgError if singular."""
     return _power("linalg.matrix_power", A, n)
 
 
@@ -76,7 +81,9 @@ def _infer_exp(input: Meta) -> Meta:
     return plain(input)
 
 
-matrix_exp_op = structured("matrix_exp", _infer_exp, doc="The exponential of square matrices.", samples=lambda: [Sample((A_SAMPLE / 4,))])
+matrix_exp_op = structured(
+    "matrix_exp", _infer_exp, doc="The exponential of square matrices.", samples=lambda: [Sample((A_SAMPLE / 4,))]
+)
 
 
 @kernel(matrix_exp_op, "cpu")
@@ -122,7 +129,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     Raises RuntimeError when the sizes do not fit.
     """
     if dim is None:
-        dim = next((d for d, size in enumerate(broadcast_shapes_of("cross", [input._meta, other._meta])) if size == 3), None)
+        dim = next(
+            (d for d, size in enumerate(broadcast_shapes_of("cross", [input._meta, other._meta])) if size == 3), None
+        )
         if dim is None:
             raise RuntimeError(f"cross: no dimension of size 3 in input {shape_text(input.shape)}")
     return _cross("cross", input, other, dim)
@@ -173,11 +182,16 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         raise RuntimeError(f"linalg.multi_dot: expected at least 2 tensors but got {len(tensors)}")
     ends = tensors[0].ndim, tensors[-1].ndim
     if not set(ends) <= {1, 2} or any(t.ndim != 2 for t in tensors[1:-1]):
-        raise RuntimeError(f"linalg.multi_dot: the first and last tensors must be 1D or 2D and the others 2D, got "
-                           f"{', '.join(shape_text(t.shape) for t in tensors)}")
+        raise RuntimeError(
+            f"linalg.multi_dot: the first and last tensors must be 1D or 2D and the others 2D, got "
+            f"{', '.join(shape_text(t.shape) for t in tensors)}"
+        )
     for t in tensors[1:]:
         if t.dtype is not tensors[0].dtype:
-            raise RuntimeError(f"linalg.multi_dot: all tensors must have the same dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
+            raise RuntimeError(
+                f"linalg.multi_dot: all tensors must have the same dtype, got {tensors[0].dtype.name} and "
+                f"{t.dtype.name}"
+            )
     if ends[0] == 1:
         tensors[0] = tensors[0].unsqueeze(0)
     if ends[1] == 1:
@@ -193,7 +207,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 @function(namespace="linalg", method=False)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse for `tensordot(A, ., ind)`: `(*a, *b)` with as many elements in a (its first `ind`) as in b -> `(*b, *a)`.
+    """The inverse for `tensordot(A, ., ind)`: `(*a, *b)` with as many elements in a (its first `ind`) as in b -> `(*b,
+    *a)`.
 
     Raises RuntimeError when the sizes do not fit, LinAlgError when there is no inverse.
     """
@@ -201,7 +216,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise RuntimeError(f"linalg.tensorinv: expected a strictly positive integer for ind, got {ind}")
     first, last = A._meta.shape[:ind], A._meta.shape[ind:]
     if prod(first) != prod(last):
-        raise RuntimeError(f"linalg.tensorinv: expected self to satisfy prod(shape[ind:]) == prod(shape[:ind]), got {prod(last)} and {prod(first)}")
+        raise RuntimeError(
+            f"linalg.tensorinv: expected self to satisfy prod(shape[ind:]) == prod(shape[:ind]), got {prod(last)} "
+            f"and {prod(first)}"
+        )
     return inv_op.apply((A.reshape(prod(first), prod(last)),)).reshape(last + first)
 
 
@@ -213,10 +231,12 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
-    rest = A._meta.shape[B.ndim:]
+    rest = A._meta.shape[B.ndim :]
     if prod(rest) != B.numel() or A.numel() != B.numel() ** 2:
-        raise RuntimeError(f"linalg.tensorsolve: expected self to satisfy prod(shape[ndim(B):]) == prod(shape[:ndim(B)]), got A "
-                           f"{shape_text(A.shape)} and B {shape_text(B.shape)}")
+        raise RuntimeError(
+            f"linalg.tensorsolve: expected self to satisfy prod(shape[ndim(B):]) == prod(shape[:ndim(B)]), got A "
+            f"{shape_text(A.shape)} and B {shape_text(B.shape)}"
+        )
     return solve_op.apply((A.reshape(B.numel(), prod(rest)), B.reshape(-1, 1))).reshape(rest)
 
 
@@ -228,8 +248,12 @@ def _infer_geqrf(input: Meta) -> tuple[Meta, Meta]:
     return plain(input), plain(input, (*input.shape[:-2], min(input.shape[-2:])))
 
 
-geqrf_op = structured("geqrf", _infer_geqrf, doc="R and the Householder reflections of a QR factorization, as LAPACK packs them.",
-                      samples=lambda: [Sample((A_SAMPLE,))])
+geqrf_op = structured(
+    "geqrf",
+    _infer_geqrf,
+    doc="R and the Householder reflections of a QR factorization, as LAPACK packs them.",
+    samples=lambda: [Sample((A_SAMPLE,))],
+)
 
 
 @kernel(geqrf_op, "cpu")
@@ -244,18 +268,25 @@ def _geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @function()
 def geqrf(input: Tensor) -> GeqrfResult:
-    """R and the Householder reflections of a QR factorization, packed as LAPACK does. Raises RuntimeError for fewer than two dimensions."""
+    """R and the Householder reflections of a QR factorization, packed as LAPACK does. Raises RuntimeError for fewer
+    than two dimensions."""
     return GeqrfResult(*geqrf_op.apply((input,)))
 
 
 def _reflections(name: str, A: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor]]:
     """The vectors (columns `(*, m, 1)`) and factors `(*, 1, 1)` of the reflections that A packs."""
     if A.ndim < 2 or A.shape[-2] < A.shape[-1]:
-        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {shape_text(A.shape)}; it must have "
-                           "at least 2 dimensions")
+        raise RuntimeError(
+            f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {shape_text(A.shape)}; "
+            "it must have "
+            "at least 2 dimensions"
+        )
     if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2] or tau.shape[-1] > A.shape[-1]:
-        raise RuntimeError(f"{name}: expected tau of shape (*, k) with k at most {A.shape[-1]} and the batch of input {shape_text(A.shape)}, got "
-                           f"{shape_text(tau.shape)}; input.shape[-1] must be greater than or equal to tau.shape[-1]")
+        raise RuntimeError(
+            f"{name}: expected tau of shape (*, k) with k at most {A.shape[-1]} and the batch of input "
+            f"{shape_text(A.shape)}, got "
+            f"{shape_text(tau.shape)}; input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
     if tau.dtype is not A.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
     found = []
@@ -277,7 +308,8 @@ def _householder(name: str, A: Tensor, tau: Tensor) -> Tensor:
 
 @function(namespace="linalg", method=False)
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of the product of the reflections `I - tau[i] v[i] v[i]^H`, v[i] in column i below the diagonal of A.
+    """The first n columns of the product of the reflections `I - tau[i] v[i] v[i]^H`, v[i] in column i below the
+    diagonal of A.
 
     Shapes: `(*, m, n)`, `(*, k)` -> `(*, m, n)`. Raises RuntimeError when they do not fit.
     """
@@ -292,13 +324,17 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
 @function()
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """The product of reflections Q (see `geqrf`) times `other`: Q other, other Q without `left`, with Q^H for `transpose`.
+    """The product of reflections Q (see `geqrf`) times `other`: Q other, other Q without `left`, with Q^H for
+    `transpose`.
 
     Raises RuntimeError for shapes that do not fit.
     """
     if input.ndim < 2 or other.ndim != input.ndim or other.shape[-2 if left else -1] != input.shape[-2]:
-        raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got {shape_text(input.shape)} and "
-                           f"{shape_text(other.shape)}")
+        raise RuntimeError(
+            f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got "
+            f"{shape_text(input.shape)} and "
+            f"{shape_text(other.shape)}"
+        )
     reflections = _reflections("ormqr", input, tau)
     if left == transpose:
         order = reflections
@@ -315,7 +351,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 @function(method=False, out=False)
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S, V of an approximation `U diag(S) V^H` of rank q, by projection on random vectors. Raises ValueError for q out of range."""
+    """U, S, V of an approximation `U diag(S) V^H` of rank q, by projection on random vectors. Raises ValueError for q
+    out of range."""
     if M is not None:
         A = A - M.expand(A.shape)
     m, n = A.shape[-2:]
@@ -334,7 +371,8 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
 @function(method=False, out=False)
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components by `svd_lowrank`, of columns moved to mean 0 when `center`. Raises ValueError for q out of range."""
+    """Principal components by `svd_lowrank`, of columns moved to mean 0 when `center`. Raises ValueError for q out of
+    range."""
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
     if not 0 <= q <= min(m, n):
@@ -342,4 +380,3 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     if niter < 0:
         raise ValueError(f"pca_lowrank: niter must be non-negative, got {niter}")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
-

@@ -28,8 +28,10 @@ def _infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool, ord: float) -> M
     if ord < 0 or ord == math.inf:
         empty = [d for d in dim if input.shape[d] == 0]
         if empty:
-            raise RuntimeError(f"vector_norm: cannot compute the {ord} norm over dimension {empty[0]} of size 0: it has no identity; "
-                               f"the input has shape {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"vector_norm: cannot compute the {ord} norm over dimension {empty[0]} of size 0: it has no identity; "
+                f"the input has shape {shape_text(input.shape)}"
+            )
     return meta(input.dtype.to_real(), reduced_shape(input.shape, dim, keepdim), None, input.device)
 
 
@@ -60,12 +62,23 @@ def _of_vectors(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, ord: float) 
 
 
 vector_norm_op = reduction(
-    "vector_norm", _infer, numpy=_norm, doc="`sum(|input| ** ord) ** (1 / ord)` over dimensions; the largest for inf, the smallest for -inf.",
-    samples=lambda: [Sample((_X,), ((1,), False, 2.0)), Sample((_X,), ((0, 1), True, 1.0)), Sample((_X,), ((0,), False, math.inf)),
-                     Sample((_X,), ((1,), False, 3.5)), Sample((_X,), ((1,), False, 0.0))],
-    errors=lambda: [ErrorSample((_X[:, :0],), ((1,), False, -1.0), RuntimeError, "no identity"),
-                    ErrorSample((np.arange(3),), ((0,), False, 2.0), RuntimeError, "floating-point")],
-    reference=lambda x, dim, keepdim, ord: _of_vectors(x, dim, keepdim, ord))
+    "vector_norm",
+    _infer,
+    numpy=_norm,
+    doc="`sum(|input| ** ord) ** (1 / ord)` over dimensions; the largest for inf, the smallest for -inf.",
+    samples=lambda: [
+        Sample((_X,), ((1,), False, 2.0)),
+        Sample((_X,), ((0, 1), True, 1.0)),
+        Sample((_X,), ((0,), False, math.inf)),
+        Sample((_X,), ((1,), False, 3.5)),
+        Sample((_X,), ((1,), False, 0.0)),
+    ],
+    errors=lambda: [
+        ErrorSample((_X[:, :0],), ((1,), False, -1.0), RuntimeError, "no identity"),
+        ErrorSample((np.arange(3),), ((0,), False, 2.0), RuntimeError, "floating-point"),
+    ],
+    reference=lambda x, dim, keepdim, ord: _of_vectors(x, dim, keepdim, ord),
+)
 
 
 def _in(name: str, x: Tensor, dtype: Dtype | None) -> Tensor:
@@ -73,8 +86,11 @@ def _in(name: str, x: Tensor, dtype: Dtype | None) -> Tensor:
     if dtype is None or dtype is x.dtype:
         return x
     if x.dtype.is_complex != dtype.is_complex or dtypes.promote_types(x.dtype, dtype) is not dtype:
-        raise RuntimeError(f"{name}: dtype must be a floating-point (complex for complex input) dtype that can hold {x.dtype.name}, got "
-                           f"{dtype.name}; the input should be convertible without narrowing")
+        raise RuntimeError(
+            f"{name}: dtype must be a floating-point (complex for complex input) dtype that can hold {x.dtype.name}, "
+            "got "
+            f"{dtype.name}; the input should be convertible without narrowing"
+        )
     return x.to(dtype)
 
 
@@ -85,8 +101,11 @@ def vector_norm_of(name: str, x: Tensor, ord: int | float, dim: Dims, keepdim: b
 
 
 @function(namespace="linalg", method=False)
-def vector_norm(x: Tensor, ord: int | float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
-    """`sum(|x| ** ord) ** (1 / ord)` over `dim` (all elements by default); inf takes the largest, -inf the smallest, 0 counts nonzeros.
+def vector_norm(
+    x: Tensor, ord: int | float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Tensor:
+    """`sum(|x| ** ord) ** (1 / ord)` over `dim` (all elements by default); inf takes the largest, -inf the smallest, 0
+    counts nonzeros.
 
     Raises RuntimeError for integer input or a narrower `dtype`, IndexError for a dimension out of range.
 
@@ -110,7 +129,9 @@ def matrix_norm_of(name: str, A: Tensor, ord: Order, dim: Sequence[int], keepdim
     if A.ndim < 2:
         raise RuntimeError(f"{name}: the input tensor must have at least 2 dimensions, got {A.ndim}")
     if ord not in _MATRIX_ORDERS:
-        raise RuntimeError(f"{name}: order {ord!r} not supported for matrices; it takes {', '.join(map(repr, _MATRIX_ORDERS))}")
+        raise RuntimeError(
+            f"{name}: order {ord!r} not supported for matrices; it takes {', '.join(map(repr, _MATRIX_ORDERS))}"
+        )
     row, column = (check_dim(name, d, A.ndim) for d in dim)
     if row == column:
         raise RuntimeError(f"{name}: dims must be different, got {list(dim)}")
@@ -140,9 +161,11 @@ def _kept(values: Tensor, dims: tuple[int, int], keepdim: bool) -> Tensor:
 
 
 @function(namespace="linalg", method=False)
-def matrix_norm(A: Tensor, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *,
-                dtype: Dtype | None = None) -> Tensor:
-    """Norm of matrices: "fro", "nuc" (sum of singular values), 2 and -2 (largest and smallest), 1, -1 (column sums), inf, -inf (row sums).
+def matrix_norm(
+    A: Tensor, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Tensor:
+    """Norm of matrices: "fro", "nuc" (sum of singular values), 2 and -2 (largest and smallest), 1, -1 (column sums),
+    inf, -inf (row sums).
 
     Shapes: `(*, n, m)` -> `(*)`. Raises RuntimeError for another order, integer input or fewer than two dimensions.
     """
@@ -151,8 +174,11 @@ def matrix_norm(A: Tensor, ord: Order = "fro", dim: Sequence[int] = (-2, -1), ke
 
 
 @function(name="norm", namespace="linalg", method=False)
-def _linalg_norm(A: Tensor, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
-    """Vector or matrix norm: of vectors for one `dim`, of matrices for two; 2-norm of all elements when ord and dim are None.
+def _linalg_norm(
+    A: Tensor, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Tensor:
+    """Vector or matrix norm: of vectors for one `dim`, of matrices for two; 2-norm of all elements when ord and dim are
+    None.
 
     Raises RuntimeError for an order or dims that do not fit.
     """
@@ -175,13 +201,18 @@ def _linalg_norm(A: Tensor, ord: Order = None, dim: Dims = None, keepdim: bool =
 
 
 @function()
-def norm(input: Tensor, p: Order = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
+def norm(
+    input: Tensor, p: Order = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Tensor:
     """Norm of order `p` over `dim` (all elements by default); "nuc" is the sum of the singular values of matrices.
 
     Raises RuntimeError for an order or dims that do not fit. See also linalg.vector_norm and linalg.matrix_norm.
     """
     if not input.dtype.is_inexact and dtype is None:
-        raise RuntimeError(f"norm: input must have a floating-point or complex dtype, got {input.dtype.name}; convert it with .to(dtype)")
+        raise RuntimeError(
+            f"norm: input must have a floating-point or complex dtype, got {input.dtype.name}; convert it with "
+            ".to(dtype)"
+        )
     x = input if dtype is None else input.to(dtype)
     if p == "nuc":
         return matrix_norm_of("norm", x, "nuc", (-2, -1) if dim is None else dim, keepdim)

@@ -29,12 +29,20 @@ def check_matrix(name: str, argument: str, m: Meta, square: bool = False) -> Non
     """RuntimeError unless the operand holds (square) matrices of float32, float64, complex64 or complex128."""
     if m.dtype not in (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128):
         low = " (low precision dtypes are not supported)" if m.dtype in dtypes.HALF else ""
-        raise RuntimeError(f"{name}: expected {argument} to be a floating-point or complex tensor{low}, got {m.dtype.name}; convert it with "
-                           ".to(rushlight.float32)")
+        raise RuntimeError(
+            f"{name}: expected {argument} to be a floating-point or complex tensor{low}, got {m.dtype.name}; convert "
+            "it with "
+            ".to(rushlight.float32)"
+        )
     if m.ndim < 2:
-        raise RuntimeError(f"{name}: the input tensor {argument} must have at least 2 dimensions, got shape {shape_text(m.shape)}")
+        raise RuntimeError(
+            f"{name}: the input tensor {argument} must have at least 2 dimensions, got shape {shape_text(m.shape)}"
+        )
     if square and m.shape[-1] != m.shape[-2]:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, but they are {m.shape[-2]} by {m.shape[-1]} matrices")
+        raise RuntimeError(
+            f"{name}: {argument} must be batches of square matrices, but they are {m.shape[-2]} by {m.shape[-1]} "
+            "matrices"
+        )
 
 
 def plain(m: Meta, shape: tuple[int, ...] | None = None, dtype: dtypes.dtype | None = None) -> Meta:
@@ -59,9 +67,16 @@ def _infer_inv(input: Meta) -> Meta:
 
 
 inv_op = structured(
-    "inv", _infer_inv, doc="Inverse of square matrices.", samples=lambda: [Sample((A_SAMPLE,)), Sample((A_SAMPLE[:0],))],
-    errors=lambda: [ErrorSample((A_SAMPLE[0] * 0,), (), LinAlgError, "singular"),
-                    ErrorSample((A_SAMPLE[:, :2],), (), RuntimeError, "square")], reference=np.linalg.inv)
+    "inv",
+    _infer_inv,
+    doc="Inverse of square matrices.",
+    samples=lambda: [Sample((A_SAMPLE,)), Sample((A_SAMPLE[:0],))],
+    errors=lambda: [
+        ErrorSample((A_SAMPLE[0] * 0,), (), LinAlgError, "singular"),
+        ErrorSample((A_SAMPLE[:, :2],), (), RuntimeError, "square"),
+    ],
+    reference=np.linalg.inv,
+)
 
 
 @kernel(inv_op, "cpu")
@@ -80,16 +95,27 @@ def _infer_solve(input: Meta, other: Meta) -> Meta:
 def check_pair(name: str, a: Meta, b: Meta) -> None:
     """RuntimeError unless A X = B makes sense."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: expected A and B to have the same dtype, but found {a.dtype.name} and {b.dtype.name} instead")
+        raise RuntimeError(
+            f"{name}: expected A and B to have the same dtype, but found {a.dtype.name} and {b.dtype.name} instead"
+        )
     if a.shape[-2] != b.shape[-2]:
-        raise RuntimeError(f"{name}: incompatible shapes of A and B for the equation AX = B ({a.shape[-2]}x{a.shape[-1]} and "
-                           f"{b.shape[-2]}x{b.shape[-1]})")
+        raise RuntimeError(
+            f"{name}: incompatible shapes of A and B for the equation AX = B ({a.shape[-2]}x{a.shape[-1]} and "
+            f"{b.shape[-2]}x{b.shape[-1]})"
+        )
 
 
 solve_op = structured(
-    "solve", _infer_solve, doc="The solution X of A X = B.", samples=lambda: [Sample((A_SAMPLE, B_SAMPLE)), Sample((A_SAMPLE[0], B_SAMPLE))],
-    errors=lambda: [ErrorSample((A_SAMPLE[0] * 0, B_SAMPLE[0]), (), LinAlgError, "singular"),
-                    ErrorSample((A_SAMPLE, B_SAMPLE[:, :2]), (), RuntimeError, "incompatible")], reference=np.linalg.solve)
+    "solve",
+    _infer_solve,
+    doc="The solution X of A X = B.",
+    samples=lambda: [Sample((A_SAMPLE, B_SAMPLE)), Sample((A_SAMPLE[0], B_SAMPLE))],
+    errors=lambda: [
+        ErrorSample((A_SAMPLE[0] * 0, B_SAMPLE[0]), (), LinAlgError, "singular"),
+        ErrorSample((A_SAMPLE, B_SAMPLE[:, :2]), (), RuntimeError, "incompatible"),
+    ],
+    reference=np.linalg.solve,
+)
 
 
 @kernel(solve_op, "cpu")
@@ -112,7 +138,10 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool) -> Tensor:
     check_matrix(name, "A", A._meta, square=True)
     if is_vector(A, B):
         if not left:
-            raise RuntimeError(f"{name}: vector broadcasting of the left hand side is not supported for left=False; use B.unsqueeze(-2)")
+            raise RuntimeError(
+                f"{name}: vector broadcasting of the left hand side is not supported for left=False; use "
+                "B.unsqueeze(-2)"
+            )
         return solve_op.apply((A, B.unsqueeze(-1))).squeeze(-1)
     if left:
         return solve_op.apply((A, B))
@@ -124,7 +153,8 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool) -> Tensor:
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The solution X of `A X = B` (of `X A = B` without `left`).
 
-    Shapes: `(*, n, n)`, `(*, n, k)` -> `(*, n, k)`, or vectors `(*, n)`. Raises LinAlgError for a singular A, RuntimeError for other shapes.
+    Shapes: `(*, n, n)`, `(*, n, k)` -> `(*, n, k)`, or vectors `(*, n)`. Raises LinAlgError for a singular A,
+    RuntimeError for other shapes.
 
     Example:
         >>> import rushlight
@@ -139,7 +169,9 @@ def no_info(a: Tensor) -> Tensor:
     return a.new_zeros(a.shape[:-2], dtype=dtypes.int32)
 
 
-def _or_nan(name: str, compute: Callable[[], Tensor], like: Tensor, a: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
+def _or_nan(
+    name: str, compute: Callable[[], Tensor], like: Tensor, a: Tensor, check_errors: bool
+) -> tuple[Tensor, Tensor]:
     """Result and info codes; a singular matrix without check_errors gives NaN and a code."""
     try:
         return compute(), no_info(a)
@@ -158,13 +190,15 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 @function(namespace="linalg", method=False)
 def inv(A: Tensor) -> Tensor:
-    """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for other shapes."""
+    """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for
+    other shapes."""
     return inv_op.apply((A,))
 
 
 @function()
 def inverse(input: Tensor) -> Tensor:
-    """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for other shapes."""
+    """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for
+    other shapes."""
     return inv_op.apply((input,))
 
 
@@ -182,8 +216,13 @@ def _infer_det(input: Meta) -> Meta:
     return plain(input, input.shape[:-2])
 
 
-det_op = structured("det", _infer_det, doc="Determinant of square matrices.", samples=lambda: [Sample((A_SAMPLE,))],
-                    reference=np.linalg.det)
+det_op = structured(
+    "det",
+    _infer_det,
+    doc="Determinant of square matrices.",
+    samples=lambda: [Sample((A_SAMPLE,))],
+    reference=np.linalg.det,
+)
 kernel(det_op, "cpu")(lambda a: np.linalg.det(a))
 
 
@@ -192,8 +231,13 @@ def _infer_slogdet(input: Meta) -> tuple[Meta, Meta]:
     return plain(input, input.shape[:-2]), plain(input, input.shape[:-2], input.dtype.to_real())
 
 
-slogdet_op = structured("slogdet", _infer_slogdet, doc="Sign and logarithm of the absolute value of the determinant.",
-                        samples=lambda: [Sample((A_SAMPLE,))], reference=lambda a: tuple(np.linalg.slogdet(a)))
+slogdet_op = structured(
+    "slogdet",
+    _infer_slogdet,
+    doc="Sign and logarithm of the absolute value of the determinant.",
+    samples=lambda: [Sample((A_SAMPLE,))],
+    reference=lambda a: tuple(np.linalg.slogdet(a)),
+)
 kernel(slogdet_op, "cpu")(lambda a: tuple(np.linalg.slogdet(a)))
 
 
@@ -211,13 +255,15 @@ def _linalg_det(A: Tensor) -> Tensor:
 
 @function()
 def slogdet(input: Tensor) -> SlogdetResult:
-    """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other shapes."""
+    """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other
+    shapes."""
     return SlogdetResult(*slogdet_op.apply((input,)))
 
 
 @function(name="slogdet", namespace="linalg", method=False)
 def _linalg_slogdet(A: Tensor) -> LinalgSlogdetResult:
-    """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other shapes."""
+    """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other
+    shapes."""
     return LinalgSlogdetResult(*slogdet_op.apply((A,)))
 
 
@@ -237,7 +283,9 @@ def _infer_triangular(input: Meta, other: Meta, *, upper: bool, unitriangular: b
     check_matrix("linalg.solve_triangular", "A", input, square=True)
     check_matrix("linalg.solve_triangular", "B", other)
     check_pair("linalg.solve_triangular", input, other)
-    batch = broadcast_shapes_of("linalg.solve_triangular", [plain(input, input.shape[:-2]), plain(other, other.shape[:-2])])
+    batch = broadcast_shapes_of(
+        "linalg.solve_triangular", [plain(input, input.shape[:-2]), plain(other, other.shape[:-2])]
+    )
     return plain(other, (*batch, *other.shape[-2:]))
 
 
@@ -249,9 +297,12 @@ def _reference_triangular(a, b, upper, unitriangular):
 
 
 solve_triangular_op = structured(
-    "solve_triangular", _infer_triangular, doc="The solution X of A X = B for the upper or lower triangle of A.",
+    "solve_triangular",
+    _infer_triangular,
+    doc="The solution X of A X = B for the upper or lower triangle of A.",
     samples=lambda: [Sample((A_SAMPLE, B_SAMPLE), (True, False)), Sample((A_SAMPLE[0], B_SAMPLE), (False, True))],
-    reference=_reference_triangular)
+    reference=_reference_triangular,
+)
 
 
 @kernel(solve_triangular_op, "cpu")
@@ -270,9 +321,11 @@ def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: 
 
 @function(namespace="linalg", method=False)
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """The solution X of `A X = B` (of `X A = B` without `left`) for a triangular A, of which the other triangle is not read.
+    """The solution X of `A X = B` (of `X A = B` without `left`) for a triangular A, of which the other triangle is not
+    read.
 
-    Shapes: `(*, n, n)`, `(*, n, k)` -> `(*, n, k)`. Raises RuntimeError for other shapes; zeros on the diagonal give inf or NaN.
+    Shapes: `(*, n, n)`, `(*, n, k)` -> `(*, n, k)`. Raises RuntimeError for other shapes; zeros on the diagonal give
+    inf or NaN.
     """
     if left:
         return solve_triangular_op.apply((A, B), (bool(upper), bool(unitriangular)))
@@ -283,8 +336,12 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 
 @function()
-def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
-                     unitriangular: bool = False) -> TriangularSolveResult:
-    """The solution X of `A X = input` for a triangular A, and a copy of A. Raises RuntimeError for shapes that do not fit."""
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolveResult:
+    """The solution X of `A X = input` for a triangular A, and a copy of A. Raises RuntimeError for shapes that do not
+    fit."""
     matrix, of_upper = (adjoint(A), not upper) if transpose else (A, upper)
-    return TriangularSolveResult(solve_triangular_op.apply((matrix, input), (bool(of_upper), bool(unitriangular))), A.clone())
+    return TriangularSolveResult(
+        solve_triangular_op.apply((matrix, input), (bool(of_upper), bool(unitriangular))), A.clone()
+    )

@@ -36,12 +36,19 @@ def _infer_svd(input: Meta, *, full: bool) -> tuple[Meta, Meta, Meta]:
     check_matrix("linalg.svd", "A", input)
     *batch, m, n = input.shape
     k = min(m, n)
-    return (plain(input, (*batch, m, m if full else k)), plain(input, (*batch, k), input.dtype.to_real()),
-            plain(input, (*batch, n if full else k, n)))
+    return (
+        plain(input, (*batch, m, m if full else k)),
+        plain(input, (*batch, k), input.dtype.to_real()),
+        plain(input, (*batch, n if full else k, n)),
+    )
 
 
-svd_op = structured("svd", _infer_svd, doc="U, S, Vh of the singular value decomposition A = U diag(S) Vh.",
-                    samples=lambda: [Sample((A_SAMPLE,), (True,)), Sample((_TALL,), (False,)), Sample((_TALL[:, :, :0],), (True,))])
+svd_op = structured(
+    "svd",
+    _infer_svd,
+    doc="U, S, Vh of the singular value decomposition A = U diag(S) Vh.",
+    samples=lambda: [Sample((A_SAMPLE,), (True,)), Sample((_TALL,), (False,)), Sample((_TALL[:, :, :0],), (True,))],
+)
 
 
 @kernel(svd_op, "cpu")
@@ -49,8 +56,10 @@ def _svd(a: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     if min(a.shape[-2:]) == 0:
         m, n = a.shape[-2:]
         k = (m, n) if full else (0, 0)
-        u, vh = (np.broadcast_to(np.eye(rows, columns, dtype=a.dtype), (*a.shape[:-2], rows, columns)) for rows, columns in
-                 ((m, k[0]), (k[1], n)))
+        u, vh = (
+            np.broadcast_to(np.eye(rows, columns, dtype=a.dtype), (*a.shape[:-2], rows, columns))
+            for rows, columns in ((m, k[0]), (k[1], n))
+        )
         return u.copy(), np.empty((*a.shape[:-2], 0), a.real.dtype), vh.copy()
     return raising("linalg.svd", lambda x: tuple(np.linalg.svd(x, full_matrices=full)), a)
 
@@ -62,9 +71,11 @@ def _check_driver(name: str, driver: str | None) -> None:
 
 @function(namespace="linalg", method=False, name="svd")
 def _linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> LinalgSvdResult:
-    """U, S, Vh with `A = U diag(S) Vh`, singular values in falling order; without `full_matrices` only min(m, n) columns.
+    """U, S, Vh with `A = U diag(S) Vh`, singular values in falling order; without `full_matrices` only min(m, n)
+    columns.
 
-    Shapes: `(*, m, n)` -> `(*, m, m)`, `(*, min(m, n))`, `(*, n, n)`. Raises RuntimeError for fewer than two dimensions or integers.
+    Shapes: `(*, m, n)` -> `(*, m, m)`, `(*, min(m, n))`, `(*, n, n)`. Raises RuntimeError for fewer than two dimensions
+    or integers.
     """
     _check_driver("linalg.svd", driver)
     return LinalgSvdResult(*svd_op.apply((A,), (bool(full_matrices),)))
@@ -72,14 +83,16 @@ def _linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = N
 
 @function(namespace="linalg", method=False)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """Singular values in falling order: `(*, m, n)` -> `(*, min(m, n))`. Raises RuntimeError for fewer than two dimensions."""
+    """Singular values in falling order: `(*, m, n)` -> `(*, min(m, n))`. Raises RuntimeError for fewer than two
+    dimensions."""
     _check_driver("linalg.svdvals", driver)
     return svd_op.apply((A,), (False,))[1]
 
 
 @function()
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdResult:
-    """U, S, V with `input = U diag(S) V^H`; see linalg.svd. Without `compute_uv` U and V are zeros. Raises as that does."""
+    """U, S, V with `input = U diag(S) V^H`; see linalg.svd. Without `compute_uv` U and V are zeros. Raises as that
+    does."""
     U, S, Vh = svd_op.apply((input,), (not some and compute_uv,))
     if not compute_uv:
         m, n = input.shape[-2:]
@@ -98,8 +111,12 @@ def _infer_qr(input: Meta, *, mode: str) -> tuple[Meta, Meta]:
     return (plain(input, (0,)) if mode == "r" else plain(input, (*batch, m, k)), plain(input, (*batch, k, n)))
 
 
-qr_op = structured("qr", _infer_qr, doc="Q and R of A = Q R: Q with orthonormal columns, R upper triangular.",
-                   samples=lambda: [Sample((A_SAMPLE,), ("reduced",)), Sample((_TALL,), ("complete",)), Sample((_TALL,), ("r",))])
+qr_op = structured(
+    "qr",
+    _infer_qr,
+    doc="Q and R of A = Q R: Q with orthonormal columns, R upper triangular.",
+    samples=lambda: [Sample((A_SAMPLE,), ("reduced",)), Sample((_TALL,), ("complete",)), Sample((_TALL,), ("r",))],
+)
 
 
 @kernel(qr_op, "cpu")
@@ -113,7 +130,8 @@ def _qr(a: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
 def _linalg_qr(A: Tensor, mode: str = "reduced") -> LinalgQrResult:
     """Q and R with `A = Q R`; modes `reduced`, `complete` (square Q) and `r` (Q empty).
 
-    Shapes: `(*, m, n)` -> `(*, m, k)`, `(*, k, n)` with k = min(m, n), or m when complete. Raises RuntimeError for another mode.
+    Shapes: `(*, m, n)` -> `(*, m, k)`, `(*, k, n)` with k = min(m, n), or m when complete. Raises RuntimeError for
+    another mode.
     """
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"linalg.qr: received unrecognized mode {mode!r}; expected 'reduced', 'complete' or 'r'")
@@ -135,9 +153,13 @@ def _infer_pinv(input: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta
     return plain(input, (*batch, n, m))
 
 
-pinv_op = structured("pinv", _infer_pinv, doc="The Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as 0.",
-                     samples=lambda: [Sample((_TALL, 0.0, 1e-6), (False,)), Sample((A_SAMPLE[0], 0.0, 1e-6), (True,))],
-                     reference=lambda a, atol, rtol, hermitian: np.linalg.pinv(a))
+pinv_op = structured(
+    "pinv",
+    _infer_pinv,
+    doc="The Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as 0.",
+    samples=lambda: [Sample((_TALL, 0.0, 1e-6), (False,)), Sample((A_SAMPLE[0], 0.0, 1e-6), (True,))],
+    reference=lambda a, atol, rtol, hermitian: np.linalg.pinv(a),
+)
 
 
 @kernel(pinv_op, "cpu")
@@ -175,10 +197,13 @@ def _pinv_of(name: str, A: Tensor, atol: Tolerance, rtol: Tolerance, hermitian: 
 
 
 @function(namespace="linalg", method=False)
-def pinv(A: Tensor, rcond: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None) -> Tensor:
+def pinv(
+    A: Tensor, rcond: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
+) -> Tensor:
     """Moore-Penrose inverse: `(*, m, n)` -> `(*, n, m)`; singular values up to `max(atol, rtol * largest)` count as 0.
 
-    `rtol` is `max(m, n)` times the dtype's eps by default, 0 when `atol` is given. Raises RuntimeError for fewer than two dimensions.
+    `rtol` is `max(m, n)` times the dtype's eps by default, 0 when `atol` is given. Raises RuntimeError for fewer than
+    two dimensions.
     """
     return _pinv_of("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
 
@@ -190,7 +215,9 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 @function(namespace="linalg", method=False)
-def matrix_rank(A: Tensor, tol: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None) -> Tensor:
+def matrix_rank(
+    A: Tensor, tol: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
+) -> Tensor:
     """How many singular values are larger than `max(atol, rtol * largest)`: `(*, m, n)` -> int64 `(*)`.
 
     Raises RuntimeError for fewer than two dimensions.
@@ -219,13 +246,21 @@ def cond(A: Tensor, p: int | float | str | None = None) -> Tensor:
         values = svdvals(A)
         if not values.shape[-1]:
             return values.new_zeros(values.shape[:-1])
-        ratio = values.select(-1, 0) / values.select(-1, -1) if p != -2 else values.select(-1, -1) / values.select(-1, 0)
+        ratio = (
+            values.select(-1, 0) / values.select(-1, -1) if p != -2 else values.select(-1, -1) / values.select(-1, 0)
+        )
         return ratio
     check_matrix("linalg.cond", "A", A._meta, square=True)
     singular = A.detach().to(dtypes.promote_types(A.dtype, dtypes.float64)).det() == 0 if A.numel() else None
     if singular is not None and bool(singular.any()):
         result = A.new_full(A.shape[:-2], math.inf, dtype=A.dtype.to_real())
-        return result if A.ndim == 2 else _cond(A, p).masked_fill(singular, math.inf) if not bool(singular.all()) else result
+        return (
+            result
+            if A.ndim == 2
+            else _cond(A, p).masked_fill(singular, math.inf)
+            if not bool(singular.all())
+            else result
+        )
     return _cond(A, p)
 
 
@@ -241,20 +276,32 @@ def _infer_lstsq(input: Meta, other: Meta, rcond: Meta, *, driver: str) -> tuple
     check_matrix("linalg.lstsq", "A", input)
     check_matrix("linalg.lstsq", "B", other)
     if input.dtype is not other.dtype:
-        raise RuntimeError(f"linalg.lstsq: expected A and B to have the same dtype, got {input.dtype.name} and {other.dtype.name}")
+        raise RuntimeError(
+            f"linalg.lstsq: expected A and B to have the same dtype, got {input.dtype.name} and {other.dtype.name}"
+        )
     if input.shape[:-2] != other.shape[:-2] or input.shape[-2] != other.shape[-2]:
-        raise RuntimeError(f"linalg.lstsq: A and B must have the same batch dimensions and rows, got {shape_text(input.shape)} and "
-                           f"{shape_text(other.shape)}: the size of A's dimension -2 and B's must match")
+        raise RuntimeError(
+            f"linalg.lstsq: A and B must have the same batch dimensions and rows, got {shape_text(input.shape)} and "
+            f"{shape_text(other.shape)}: the size of A's dimension -2 and B's must match"
+        )
     *batch, m, n = input.shape
     columns = other.shape[-1]
     real = input.dtype.to_real()
     has_values = driver in ("gelsd", "gelss")
-    return (plain(input, (*batch, n, columns)), plain(input, (*batch, columns), real),
-            plain(input, tuple(batch), dtypes.int64), plain(input, (*batch, min(m, n)) if has_values else (0,), real))
+    return (
+        plain(input, (*batch, n, columns)),
+        plain(input, (*batch, columns), real),
+        plain(input, tuple(batch), dtypes.int64),
+        plain(input, (*batch, min(m, n)) if has_values else (0,), real),
+    )
 
 
-lstsq_op = structured("lstsq", _infer_lstsq, doc="Least-squares solution of A X = B, sums of squared residuals, ranks and singular values.",
-                      samples=lambda: [Sample((_TALL, A_SAMPLE[..., 2:], 1e-6), ("gelsd",))])
+lstsq_op = structured(
+    "lstsq",
+    _infer_lstsq,
+    doc="Least-squares solution of A X = B, sums of squared residuals, ranks and singular values.",
+    samples=lambda: [Sample((_TALL, A_SAMPLE[..., 2:], 1e-6), ("gelsd",))],
+)
 
 
 @kernel(lstsq_op, "cpu")
@@ -265,7 +312,9 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
     values = np.zeros((*batch, min(m, n)), a.real.dtype)
     if a.size and b.shape[-1]:
         for at in np.ndindex(*batch):
-            solution[at], _, rank[at], values[at] = raising("linalg.lstsq", lambda x, y: np.linalg.lstsq(x, y, rcond=rcond), a[at], b[at])
+            solution[at], _, rank[at], values[at] = raising(
+                "linalg.lstsq", lambda x, y: np.linalg.lstsq(x, y, rcond=rcond), a[at], b[at]
+            )
     rest = np.matmul(a, solution) - b
     residuals = np.sum(np.abs(rest) ** 2, axis=-2)
     return solution, residuals, rank, values if driver in ("gelsd", "gelss") else np.empty(0, values.dtype)
@@ -275,14 +324,20 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X with the smallest `norm(A X - B)`, sums of squared residuals, ranks and singular values.
 
-    Shapes: `(*, m, n)`, `(*, m, k)` or vectors `(*, m)` -> `(*, n, k)`. Residuals are empty unless m > n and A has full rank. Drivers `gels`,
-    `gelsy` (default), `gelsd`, `gelss` decide which of the other results are given. Raises RuntimeError for shapes that do not fit.
+    Shapes: `(*, m, n)`, `(*, m, k)` or vectors `(*, m)` -> `(*, n, k)`. Residuals are empty unless m > n and A has full
+    rank. Drivers `gels`,
+    `gelsy` (default), `gelsd`, `gelss` decide which of the other results are given. Raises RuntimeError for shapes that
+    do not fit.
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"linalg.lstsq: parameter driver should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+        raise RuntimeError(
+            f"linalg.lstsq: parameter driver should be one of (gels, gelsy, gelsd, gelss), got {driver!r}"
+        )
     if A.ndim < 2 or B.ndim < 1:
-        raise RuntimeError(f"linalg.lstsq: input A must have at least 2 dimensions and B at least 1, got {A.ndim} and {B.ndim}")
+        raise RuntimeError(
+            f"linalg.lstsq: input A must have at least 2 dimensions and B at least 1, got {A.ndim} and {B.ndim}"
+        )
     vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     m, n = A.shape[-2:]
     if rcond is None:
@@ -299,5 +354,3 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         solution = solution.squeeze(-1)
         residuals = residuals.squeeze(-1) if residuals.ndim == A.ndim - 1 and residuals.numel() else residuals
     return LstsqResult(solution, residuals, rank, values)
-
-

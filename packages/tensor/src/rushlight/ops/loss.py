@@ -1,4 +1,5 @@
-"""Losses of regression and of pairs, written in ops. Those with class indices are in cross_entropy.py and margin_loss.py."""
+"""Losses of regression and of pairs, written in ops. Those with class indices are in cross_entropy.py and
+margin_loss.py."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.activation import logsigmoid
 from rushlight.ops.cross_entropy import check_reduction, legacy_reduction
-
 
 CODES = ("none", "mean", "sum")  # the functions at the root take the reduction as a number
 
@@ -30,9 +30,12 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
     """Warn when target only fits by broadcasting; RuntimeError when it does not even do that."""
     if input._meta.shape != target._meta.shape:
         broadcast_shapes_of(name, [input._meta, target._meta])
-        warnings.warn(f"{name}: Using a target size ({shape_text(target.shape)}) that is different to the input size "
-                      f"({shape_text(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
-                      "Please ensure they have the same size.", stacklevel=3)
+        warnings.warn(
+            f"{name}: Using a target size ({shape_text(target.shape)}) that is different to the input size "
+            f"({shape_text(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
 
 
 def _weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -40,14 +43,23 @@ def _weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) ->
     if weight is None:
         return reduced(name, loss, reduction)
     if weight.shape != loss.shape:
-        raise ValueError(f"{name}: weight of shape {shape_text(weight.shape)} must have the shape {shape_text(loss.shape)} of the loss")
+        raise ValueError(
+            f"{name}: weight of shape {shape_text(weight.shape)} must have the shape {shape_text(loss.shape)} of the "
+            "loss"
+        )
     loss = loss * weight
     return loss.sum() / weight.sum() if reduction == "mean" else reduced(name, loss, reduction)
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-             weight: Tensor | None = None) -> Tensor:
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Squared error `(input - target) ** 2`, averaged.
 
     Shapes: `(*)`, `(*)` -> `()`, or `(*)` for reduction "none". Raises RuntimeError when they do not broadcast.
@@ -63,16 +75,25 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-            weight: Tensor | None = None) -> Tensor:
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Absolute error `|input - target|`, averaged. Raises RuntimeError when the shapes do not broadcast."""
     _check_sizes("l1_loss", input, target)
     return _weighted("l1_loss", (input - target).abs(), weight, legacy_reduction(reduction, size_average, reduce))
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
-    """`error ** 2 / 2` where `|error| <= delta`, else `delta * (|error| - delta / 2)`, averaged. Raises ValueError unless delta > 0."""
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """`error ** 2 / 2` where `|error| <= delta`, else `delta * (|error| - delta / 2)`, averaged. Raises ValueError
+    unless delta > 0."""
     if not isinstance(delta, (int, float)):
         raise TypeError(f"huber_loss: delta must be a float or int, got {type(delta).__name__}")
     if delta <= 0:
@@ -85,9 +106,16 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-                   beta: float = 1.0) -> Tensor:
-    """`error ** 2 / (2 beta)` where `|error| < beta`, else `|error| - beta / 2`, averaged. Raises RuntimeError for negative beta."""
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """`error ** 2 / (2 beta)` where `|error| < beta`, else `|error| - beta / 2`, averaged. Raises RuntimeError for
+    negative beta."""
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     if beta == 0:
@@ -100,36 +128,56 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                     reduction: str = "mean") -> Tensor:
-    """`log(1 + exp(-target * input))` for targets 1 and -1, averaged. Raises RuntimeError when the shapes do not broadcast."""
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """`log(1 + exp(-target * input))` for targets 1 and -1, averaged. Raises RuntimeError when the shapes do not
+    broadcast."""
     return reduced("soft_margin_loss", -logsigmoid(target * input), legacy_reduction(reduction, size_average, reduce))
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """`-weight * (target log(input) + (1 - target) log(1 - input))` of probabilities, averaged; logarithms are at least -100.
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`-weight * (target log(input) + (1 - target) log(1 - input))` of probabilities, averaged; logarithms are at least
+    -100.
 
-    Shapes: `(*)`, `(*)` -> `()`, or `(*)` for reduction "none". Raises ValueError unless input and target have one shape, RuntimeError for
+    Shapes: `(*)`, `(*)` -> `()`, or `(*)` for reduction "none". Raises ValueError unless input and target have one
+    shape, RuntimeError for
     values outside [0, 1].
     """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if input.shape != target.shape:
-        raise ValueError(f"binary_cross_entropy: target size {shape_text(target.shape)} must equal input size {shape_text(input.shape)}; "
-                         "please ensure they have the same size")
+        raise ValueError(
+            f"binary_cross_entropy: target size {shape_text(target.shape)} must equal input size "
+            f"{shape_text(input.shape)}; "
+            "please ensure they have the same size"
+        )
     if weight is not None:
         weight = weight.expand(broadcast_shapes_of("binary_cross_entropy", [weight._meta, target._meta]))
     if input.numel() and not (((input >= 0) & (input <= 1)) | (input != input)).all():
-        raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits")
+        raise RuntimeError(
+            "binary_cross_entropy: all elements of input should be between 0 and 1; use "
+            "binary_cross_entropy_with_logits"
+        )
     loss = -(input.log().clamp(min=-100) * target + (-input).log1p().clamp(min=-100) * (1 - target))
     return reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
 
 
-def _with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> Tensor:
+def _with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str
+) -> Tensor:
     if input.shape != target.shape:
-        raise ValueError(f"binary_cross_entropy_with_logits: target size {shape_text(target.shape)} must be the same as input size "
-                         f"{shape_text(input.shape)}")
+        raise ValueError(
+            f"binary_cross_entropy_with_logits: target size {shape_text(target.shape)} must be the same as input size "
+            f"{shape_text(input.shape)}"
+        )
     log_sigmoid = logsigmoid(input)
     if pos_weight is None:
         loss = (1 - target) * input - log_sigmoid
@@ -139,19 +187,30 @@ def _with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weigh
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-                                     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
-    """`binary_cross_entropy(sigmoid(input), target)` without overflow; `pos_weight` scales the term of positive targets.
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """`binary_cross_entropy(sigmoid(input), target)` without overflow; `pos_weight` scales the term of positive
+    targets.
 
-    Shapes: `(*)`, `(*)` -> `()`, or `(*)` for reduction "none". Raises ValueError unless input and target have one shape.
+    Shapes: `(*)`, `(*)` -> `()`, or `(*)` for reduction "none". Raises ValueError unless input and target have one
+    shape.
     """
     return _with_logits(input, target, weight, pos_weight, legacy_reduction(reduction, size_average, reduce))
 
 
 @function(name="binary_cross_entropy_with_logits", method=False, out=False)
-def _with_logits_root(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
-                      reduction: int = 1) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits` with the reduction as a number: 0 none, 1 mean, 2 sum. Raises as that does."""
+def _with_logits_root(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """`nn.functional.binary_cross_entropy_with_logits` with the reduction as a number: 0 none, 1 mean, 2 sum. Raises as
+    that does."""
     return _with_logits(input, target, weight, pos_weight, CODES[reduction])
 
 
@@ -162,9 +221,16 @@ def _kl(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-           log_target: bool = False) -> Tensor:
-    """`target * (log(target) - input)` for log-probabilities `input`, averaged over elements, or over samples for "batchmean".
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """`target * (log(target) - input)` for log-probabilities `input`, averaged over elements, or over samples for
+    "batchmean".
 
     Raises ValueError for an unknown reduction, RuntimeError when the shapes do not broadcast.
     """
@@ -173,8 +239,11 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     if reduction == "mean":
-        warnings.warn("kl_div: reduction 'mean' divides the total loss by both the batch size and the support size; "
-                      "'batchmean' divides only by the batch size, as the definition does.", stacklevel=2)
+        warnings.warn(
+            "kl_div: reduction 'mean' divides the total loss by both the batch size and the support size; "
+            "'batchmean' divides only by the batch size, as the definition does.",
+            stacklevel=2,
+        )
     return reduced("kl_div", loss, reduction)
 
 
@@ -193,11 +262,20 @@ def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: fl
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
-                     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Negative log-likelihood of counts under a Poisson distribution: `exp(input) - target * input`, averaged.
 
-    `input` is the rate itself without `log_input`; `full` adds Stirling's term. Raises ValueError for an unknown reduction.
+    `input` is the rate itself without `log_input`; `full` adds Stirling's term. Raises ValueError for an unknown
+    reduction.
     """
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction("poisson_nll_loss", reduction)
@@ -211,9 +289,11 @@ def _poisson_root(input: Tensor, target: Tensor, log_input: bool, full: bool, ep
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
-                      reduction: str = "mean") -> Tensor:
-    """Negative log-likelihood under normal distributions: `(log(var) + (input - target) ** 2 / var) / 2`, averaged; var is at least eps.
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Negative log-likelihood under normal distributions: `(log(var) + (input - target) ** 2 / var) / 2`, averaged; var
+    is at least eps.
 
     Raises ValueError for negative variances or a `var` of the wrong shape.
     """
@@ -227,7 +307,10 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
         elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1:] == (1,)) and not _one_broadcast(input, var):
-            raise ValueError(f"gaussian_nll_loss: var is of incorrect size {shape_text(var.shape)} for input {shape_text(input.shape)}")
+            raise ValueError(
+                f"gaussian_nll_loss: var is of incorrect size {shape_text(var.shape)} for input "
+                f"{shape_text(input.shape)}"
+            )
     check_reduction("gaussian_nll_loss", reduction)
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the gradient does not see the floor
     error = input - target
@@ -239,5 +322,7 @@ def _one_broadcast(input: Tensor, var: Tensor) -> bool:
     """Does var differ from input by a single dimension of size 1?"""
     if input.ndim != var.ndim:
         return False
-    return all(a == b or b == 1 for a, b in zip(input.shape, var.shape)) and sum(a != b for a, b in zip(input.shape, var.shape)) == 1
-
+    return (
+        all(a == b or b == 1 for a, b in zip(input.shape, var.shape))
+        and sum(a != b for a, b in zip(input.shape, var.shape)) == 1
+    )

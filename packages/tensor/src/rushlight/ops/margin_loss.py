@@ -15,11 +15,21 @@ from rushlight.ops.loss import reduced
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-                      size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """`sum over classes c != y of max(0, margin - input[y] + input[c]) ** p / C` for the class y of each sample, averaged.
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`sum over classes c != y of max(0, margin - input[y] + input[c]) ** p / C` for the class y of each sample,
+    averaged.
 
-    Shapes: `(N, C)`, `(N,)` -> `()`, or `(N,)` for reduction "none". Raises ValueError unless p is 1 or 2, RuntimeError for shapes and
+    Shapes: `(N, C)`, `(N,)` -> `()`, or `(N,)` for reduction "none". Raises ValueError unless p is 1 or 2, RuntimeError
+    for shapes and
     classes that do not fit.
     """
     if p not in (1, 2):
@@ -27,13 +37,22 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction("multi_margin_loss", reduction)
     single = input.ndim < 2
-    if input.ndim > 2 or not input.shape[-1:].numel() or target.shape not in (((), (1,)) if single else (input.shape[:1],)):
-        raise RuntimeError(f"multi_margin_loss: expected non-empty vector or matrix input and one target per row, got {shape_text(input.shape)} "
-                           f"and target {shape_text(target.shape)}")
+    if (
+        input.ndim > 2
+        or not input.shape[-1:].numel()
+        or target.shape not in (((), (1,)) if single else (input.shape[:1],))
+    ):
+        raise RuntimeError(
+            "multi_margin_loss: expected non-empty vector or matrix input and one target per row, got "
+            f"{shape_text(input.shape)} "
+            f"and target {shape_text(target.shape)}"
+        )
     classes = input.shape[-1] if input.ndim else 1
     if weight is not None and weight.shape != (classes,):
         error = RuntimeError if weight.ndim == 1 else ValueError
-        raise error(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {shape_text(weight.shape)}")
+        raise error(
+            f"multi_margin_loss: inconsistent weight size, expected {classes} but got {shape_text(weight.shape)}"
+        )
     rows, labels = input.reshape(-1, classes), target.reshape(-1)
     if labels.numel() and bool(((labels < 0) | (labels >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range; classes are 0 to {classes - 1}")
@@ -51,7 +70,9 @@ def _labels(target: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Which classes each row of a multi-label target names (up to its first -1), and which positions of it count."""
     array = target._host_array("multilabel_margin_loss")
     if array.size and (array.min() < -1 or array.max() >= classes):
-        raise RuntimeError(f"multilabel_margin_loss: target is out of range; classes are 0 to {classes - 1}, -1 ends a row")
+        raise RuntimeError(
+            f"multilabel_margin_loss: target is out of range; classes are 0 to {classes - 1}, -1 ends a row"
+        )
     counts = np.logical_and.accumulate(array >= 0, axis=1)
     named = np.zeros((array.shape[0], classes), bool)
     row, place = np.nonzero(counts)
@@ -60,18 +81,23 @@ def _labels(target: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                           reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """`sum of max(0, 1 - input[y] + input[c]) / C` over the labels y and the other classes c of each sample, averaged.
 
-    Each row of `target` lists labels, ended by -1. Shapes: `(N, C)`, `(N, C)` -> `()`, or `(N,)` for reduction "none". Raises RuntimeError for
+    Each row of `target` lists labels, ended by -1. Shapes: `(N, C)`, `(N, C)` -> `()`, or `(N,)` for reduction "none".
+    Raises RuntimeError for
     shapes and classes that do not fit.
     """
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction("multilabel_margin_loss", reduction)
     if input.shape != target.shape or input.ndim > 2 or not input.shape[-1:].numel():
-        raise RuntimeError(f"multilabel_margin_loss: expected non-empty 1D or 2D input and target of one shape, got {shape_text(input.shape)} and "
-                           f"inconsistent target size {shape_text(target.shape)}")
+        raise RuntimeError(
+            "multilabel_margin_loss: expected non-empty 1D or 2D input and target of one shape, got "
+            f"{shape_text(input.shape)} and "
+            f"inconsistent target size {shape_text(target.shape)}"
+        )
     classes = input.shape[-1] if input.ndim else 1
     rows, labels = input.reshape(-1, classes), target.reshape(-1, classes)
     named, counts = (from_numpy(x).to(input.device) for x in _labels(labels, classes))
@@ -82,8 +108,14 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-                                reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Mean over classes of `-(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input)))`, averaged.
 
     Shapes: `(N, C)`, `(N, C)` -> `()`, or `(N,)` for reduction "none". Raises RuntimeError when they do not broadcast.

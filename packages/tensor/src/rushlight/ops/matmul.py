@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.core import checks
 from rushlight.core.declare import broadcast_shapes_of, structured
+from rushlight.core.dtypes import HALF
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.front import OPERAND_TYPES, assign_out, extend_tensor, function
@@ -28,15 +29,19 @@ _BATCH = np.linspace(-1, 2, 12, dtype=np.float32).reshape(2, 2, 3)
 
 def _infer_matmul(input: Meta, other: Meta) -> Meta:
     if not input.ndim or not other.ndim:
-        raise RuntimeError(f"matmul: both arguments need at least one dimension, got {input.ndim}D and {other.ndim}D; "
-                           "use * for scaling")
+        raise RuntimeError(
+            f"matmul: both arguments need at least one dimension, got {input.ndim}D and {other.ndim}D; "
+            "use * for scaling"
+        )
     dtype = checks.same_dtype("matmul", input=input, other=other)
     if dtype is bool_dtype:
         raise RuntimeError("matmul: not defined for bool; convert the tensors with .to(dtype)")
     inner = other.shape[-2] if other.ndim > 1 else other.shape[0]
     if input.shape[-1] != inner:
-        raise RuntimeError(f"matmul: mat1 and mat2 shapes cannot be multiplied ({shape_text(input.shape)} and "
-                           f"{shape_text(other.shape)}): size {input.shape[-1]} meets {inner}")
+        raise RuntimeError(
+            f"matmul: mat1 and mat2 shapes cannot be multiplied ({shape_text(input.shape)} and "
+            f"{shape_text(other.shape)}): size {input.shape[-1]} meets {inner}"
+        )
     batch = ()
     if input.ndim > 2 or other.ndim > 2:
         batch = broadcast_shapes_of("matmul", [meta(dtype, input.shape[:-2]), meta(dtype, other.shape[:-2])])
@@ -45,12 +50,24 @@ def _infer_matmul(input: Meta, other: Meta) -> Meta:
 
 
 matmul_op = structured(
-    "matmul", _infer_matmul, doc="Matrix product over the last two dimensions, broadcasting the others; 1-D operands are vectors.",
-    samples=lambda: [Sample((_A, _B)), Sample((_BATCH, _B)), Sample((_A, _B[:, 0])), Sample((_A[0], _B)), Sample((_A[0], _A[1])),
-                     Sample((_BATCH, _B.reshape(1, 3, 4))), Sample((_A[:, :0], _B[:0]))],
+    "matmul",
+    _infer_matmul,
+    doc="Matrix product over the last two dimensions, broadcasting the others; 1-D operands are vectors.",
+    samples=lambda: [
+        Sample((_A, _B)),
+        Sample((_BATCH, _B)),
+        Sample((_A, _B[:, 0])),
+        Sample((_A[0], _B)),
+        Sample((_A[0], _A[1])),
+        Sample((_BATCH, _B.reshape(1, 3, 4))),
+        Sample((_A[:, :0], _B[:0])),
+    ],
     reference=np.matmul,
-    errors=lambda: [ErrorSample((_A, _A), (), RuntimeError, "cannot be multiplied"),
-                    ErrorSample((_A, np.float32(1).reshape(())), (), RuntimeError, "at least one dimension")])
+    errors=lambda: [
+        ErrorSample((_A, _A), (), RuntimeError, "cannot be multiplied"),
+        ErrorSample((_A, np.float32(1).reshape(())), (), RuntimeError, "at least one dimension"),
+    ],
+)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -81,23 +98,36 @@ def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _infer_linear(input: Meta, weight: Meta, bias: Meta | None) -> Meta:
     if weight.ndim not in (1, 2):
-        raise RuntimeError(f"linear: weight must have shape (out_features, in_features), got {shape_text(weight.shape)}")
+        raise RuntimeError(
+            f"linear: weight must have shape (out_features, in_features), got {shape_text(weight.shape)}"
+        )
     if not input.ndim or input.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(f"linear: input and weight shapes cannot be multiplied ({shape_text(input.shape)} and "
-                           f"{shape_text(weight.shape)}): the last sizes must be equal")
+        raise RuntimeError(
+            f"linear: input and weight shapes cannot be multiplied ({shape_text(input.shape)} and "
+            f"{shape_text(weight.shape)}): the last sizes must be equal"
+        )
     dtype = checks.same_dtype("linear", input=input, weight=weight, bias=bias)
     if dtype is bool_dtype:
         raise RuntimeError("linear: not defined for bool; convert the tensors with .to(dtype)")
     shape = input.shape[:-1] + weight.shape[:-1]
     if bias is not None and broadcast_shapes_of("linear", [meta(dtype, shape), bias]) != shape:
-        raise RuntimeError(f"linear: bias of shape {shape_text(bias.shape)} does not fit the result of shape {shape_text(shape)}")
+        raise RuntimeError(
+            f"linear: bias of shape {shape_text(bias.shape)} does not fit the result of shape {shape_text(shape)}"
+        )
     return meta(dtype, shape, None, input.device)
 
 
 linear_op = structured(
-    "linear", _infer_linear, doc="`input @ weight.T + bias`.",
-    samples=lambda: [Sample((_A, _B.T.copy(), _B[0])), Sample((_BATCH, _B.T.copy(), None)), Sample((_A[0], _B.T.copy(), None))],
-    reference=lambda x, w, b: x @ w.T + (0 if b is None else b))
+    "linear",
+    _infer_linear,
+    doc="`input @ weight.T + bias`.",
+    samples=lambda: [
+        Sample((_A, _B.T.copy(), _B[0])),
+        Sample((_BATCH, _B.T.copy(), None)),
+        Sample((_A[0], _B.T.copy(), None)),
+    ],
+    reference=lambda x, w, b: x @ w.T + (0 if b is None else b),
+)
 
 
 @kernel(linear_op, "cpu")
@@ -116,9 +146,12 @@ def _infer_linear_weight(input: Meta, grad: Meta) -> Meta:
 
 
 linear_weight_op = structured(
-    "linear_weight_grad", _infer_linear_weight, doc="Gradient of `linear` for a 2-D weight: `grad.T @ input` over all leading dimensions.",
+    "linear_weight_grad",
+    _infer_linear_weight,
+    doc="Gradient of `linear` for a 2-D weight: `grad.T @ input` over all leading dimensions.",
     samples=lambda: [Sample((_A, _A)), Sample((_BATCH, _BATCH[..., :2]))],
-    reference=lambda x, g: g.reshape(-1, g.shape[-1]).T @ x.reshape(-1, x.shape[-1]))
+    reference=lambda x, g: g.reshape(-1, g.shape[-1]).T @ x.reshape(-1, x.shape[-1]),
+)
 
 
 @kernel(linear_weight_op, "cpu")
@@ -133,7 +166,8 @@ def _linear_weight(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Affine map of the last dimension: `input @ weight.T + bias`.
 
-    Shapes: `(*, in_features)`, `(out_features, in_features)`, `(out_features,)` -> `(*, out_features)`. Raises RuntimeError when shapes
+    Shapes: `(*, in_features)`, `(out_features, in_features)`, `(out_features,)` -> `(*, out_features)`. Raises
+    RuntimeError when shapes
     or dtypes do not fit.
 
     Example:
@@ -184,7 +218,9 @@ extend_tensor("__rmatmul__", _matmul_reflected)
 def _need(name: str, tensors: dict[str, tuple[Any, int]]) -> None:
     for argument, (tensor, ndim) in tensors.items():
         if tensor.ndim != ndim:
-            raise RuntimeError(f"{name}: {argument} must be a {ndim}D tensor, got {tensor.ndim}D of shape {shape_text(tensor.shape)}")
+            raise RuntimeError(
+                f"{name}: {argument} must be a {ndim}D tensor, got {tensor.ndim}D of shape {shape_text(tensor.shape)}"
+            )
 
 
 @function()
@@ -199,7 +235,9 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices in pairs: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for other shapes."""
     _need("bmm", {"input": (input, 3), "mat2": (mat2, 3)})
     if input.shape[0] != mat2.shape[0]:
-        raise RuntimeError(f"bmm: expected equal batch sizes, got {shape_text(input.shape)} and {shape_text(mat2.shape)}")
+        raise RuntimeError(
+            f"bmm: expected equal batch sizes, got {shape_text(input.shape)} and {shape_text(mat2.shape)}"
+        )
     return matmul_op.apply((input, mat2))
 
 
@@ -240,7 +278,9 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if not input.ndim or not other.ndim:
         return input * other
     if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError(f"inner: the last dimensions must match, got shapes {shape_text(input.shape)} and {shape_text(other.shape)}")
+        raise RuntimeError(
+            f"inner: the last dimensions must match, got shapes {shape_text(input.shape)} and {shape_text(other.shape)}"
+        )
     if other.ndim == 1:
         return matmul_op.apply((input, other))
     flat = matmul_op.apply((input, other.reshape(-1, other.shape[-1]).T))
@@ -255,9 +295,13 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
     if not product.dtype.is_inexact:
         alpha, beta = int(alpha), int(beta)  # as PyTorch: the fraction is dropped
     if input.dtype is not product.dtype:
-        raise RuntimeError(f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}")
+        raise RuntimeError(
+            f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}"
+        )
     if broadcast_shapes_of(name, [input._meta, product._meta]) != product.shape:
-        raise RuntimeError(f"{name}: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}")
+        raise RuntimeError(
+            f"{name}: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
+        )
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -267,13 +311,18 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
 
 @function(inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * mat1 @ mat2`: `(n, k)`, `(k, m)` -> `(n, m)`; input broadcasts. Raises RuntimeError for other shapes."""
+    """`beta * input + alpha * mat1 @ mat2`: `(n, k)`, `(k, m)` -> `(n, m)`; input broadcasts. Raises RuntimeError for
+    other shapes."""
+    if input.dtype in HALF and input.dtype is mat1.dtype is mat2.dtype:  # rounded once, as in PyTorch
+        wide = _plus("addmm", input.float(), mm(mat1.float(), mat2.float()), beta, alpha)
+        return wide.to(input.dtype)
     return _plus("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
 @function(inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other shapes."""
+    """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other
+    shapes."""
     return _plus("addmv", input, mv(mat, vec), beta, alpha)
 
 
@@ -288,7 +337,9 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
 
 def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     if broadcast_shapes_of("addr", [input._meta, product._meta]) != product.shape:
-        raise RuntimeError(f"addr: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}")
+        raise RuntimeError(
+            f"addr: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
+        )
     scaled = product if alpha == 1 and alpha is not True else product * alpha
     if beta == 0:
         return scaled
@@ -297,11 +348,13 @@ def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Te
 
 @function(inplace=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * bmm(batch1, batch2)`: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for other shapes."""
+    """`beta * input + alpha * bmm(batch1, batch2)`: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for
+    other shapes."""
     return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 @function(inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError for other shapes."""
+    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError
+    for other shapes."""
     return _plus("addbmm", input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)

@@ -15,8 +15,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import norm as cpu
+from rushlight.ops.avg_pool import avg_pool_op
 from rushlight.ops.padding import pad_constant
-from rushlight.ops.pool import avg_pool_op
 
 _X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
 _W, _B = np.array([1, 2, -1, 0.5], np.float32), np.array([0, 1, 2, -1], np.float32)
@@ -30,12 +30,14 @@ def wide(dtype: dtypes.dtype) -> dtypes.dtype:
 # layer_norm: the mean and the reciprocal standard deviation of each row are kept for the gradient
 
 
-def _infer_layer_norm(input: Meta, weight: Meta | None, bias: Meta | None, eps: Meta, *, dims: int) -> tuple[Meta, Meta, Meta]:
+def _infer_layer_norm(
+    input: Meta, weight: Meta | None, bias: Meta | None, eps: Meta, *, dims: int
+) -> tuple[Meta, Meta, Meta]:
     checks.floating("layer_norm", "input", input)
-    shape = input.shape[input.ndim - dims:]
+    shape = input.shape[input.ndim - dims :]
     checks.shape("layer_norm", "weight", weight, shape)
     checks.shape("layer_norm", "bias", bias, shape)
-    rows = meta(wide(input.dtype), input.shape[:input.ndim - dims] + (1,) * dims, None, input.device)
+    rows = meta(wide(input.dtype), input.shape[: input.ndim - dims] + (1,) * dims, None, input.device)
     return meta(input.dtype, input.shape, None, input.device), rows, rows
 
 
@@ -62,10 +64,14 @@ def _reference_layer_norm(x, weight, bias, eps, dims):
 
 
 layer_norm_op = structured(
-    "layer_norm", _infer_layer_norm, doc="Rows over the last `dims` dimensions normalized to mean 0 and variance 1, then scaled and shifted.",
+    "layer_norm",
+    _infer_layer_norm,
+    doc="Rows over the last `dims` dimensions normalized to mean 0 and variance 1, then scaled and shifted.",
     samples=lambda: [Sample((_X, _W, _B, 1e-5), (1,)), Sample((_X, None, None, 1e-3), (2,))],
     errors=lambda: [ErrorSample((_X, _W[:2], None, 1e-5), (1,), RuntimeError, "weight must have shape")],
-    reference=_reference_layer_norm, decomposition=_layer_norm_parts)
+    reference=_reference_layer_norm,
+    decomposition=_layer_norm_parts,
+)
 
 
 @kernel(layer_norm_op, "cpu")
@@ -78,9 +84,10 @@ def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | Non
     return result.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
 
 
-def _infer_layer_norm_backward(grad: Meta, input: Meta, weight: Meta | None, mean: Meta, rstd: Meta, eps: Meta, *,
-                               dims: int) -> tuple[Meta, Meta, Meta]:
-    row = meta(input.dtype, input.shape[input.ndim - dims:], None, input.device)
+def _infer_layer_norm_backward(
+    grad: Meta, input: Meta, weight: Meta | None, mean: Meta, rstd: Meta, eps: Meta, *, dims: int
+) -> tuple[Meta, Meta, Meta]:
+    row = meta(input.dtype, input.shape[input.ndim - dims :], None, input.device)
     return meta(input.dtype, input.shape, None, input.device), row, row
 
 
@@ -99,9 +106,12 @@ def _layer_norm_backward_parts(grad, input, weight, mean, rstd, eps, dims: int):
 
 
 layer_norm_backward_op = structured(
-    "layer_norm_backward", _infer_layer_norm_backward, doc="Gradients of `layer_norm` by input, weight and bias.",
+    "layer_norm_backward",
+    _infer_layer_norm_backward,
+    doc="Gradients of `layer_norm` by input, weight and bias.",
     samples=lambda: [Sample((_X, _X, _W, _X.mean(2, keepdims=True), 1 / _X.std(2, keepdims=True), 0.0), (1,))],
-    decomposition=_layer_norm_backward_parts)
+    decomposition=_layer_norm_backward_parts,
+)
 
 
 @kernel(layer_norm_backward_op, "cpu")
@@ -111,7 +121,9 @@ def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
     lead = x.ndim - dims
     rows = (prod(x.shape[:lead]), prod(x.shape[lead:]))
     column = (rows[0], 1)
-    by_input, by_weight, by_bias = cpu.layer_norm_backward(grad.reshape(rows), x.reshape(rows), weight, mean.reshape(column), rstd.reshape(column))
+    by_input, by_weight, by_bias = cpu.layer_norm_backward(
+        grad.reshape(rows), x.reshape(rows), weight, mean.reshape(column), rstd.reshape(column)
+    )
     return by_input.reshape(x.shape), by_weight.reshape(x.shape[lead:]), by_bias.reshape(x.shape[lead:])
 
 
@@ -120,15 +132,24 @@ def _normalized_shape(name: str, input: Tensor, normalized_shape: Sequence[int] 
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
         raise RuntimeError(f"{name}: expected normalized_shape to be at least 1-dimensional, got []")
-    if input._meta.shape[-len(shape):] != shape or input._meta.ndim < len(shape):
-        raise RuntimeError(f"{name}: given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got "
-                           f"{shape_text(input.shape)}")
+    if input._meta.shape[-len(shape) :] != shape or input._meta.ndim < len(shape):
+        raise RuntimeError(
+            f"{name}: given normalized_shape={list(shape)}, expected input with shape [*, "
+            f"{', '.join(map(str, shape))}], but got "
+            f"{shape_text(input.shape)}"
+        )
     return len(shape)
 
 
 @function(name="layer_norm", method=False, out=False)
-def _layer_norm_root(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-                     eps: float = 1e-5, cudnn_enable: bool = True) -> Tensor:
+def _layer_norm_root(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
     """`(input - mean) / sqrt(variance + eps) * weight + bias` over the trailing dimensions `normalized_shape`.
 
     Raises RuntimeError when the shapes do not end so, or for integer input.
@@ -138,11 +159,17 @@ def _layer_norm_root(input: Tensor, normalized_shape: Sequence[int], weight: Ten
 
 
 @function(namespace="nn.functional", method=False, out=False)
-def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """`(input - mean) / sqrt(variance + eps) * weight + bias` over the trailing dimensions `normalized_shape`.
 
-    Shapes: `(*, *normalized_shape)` -> the same. Raises RuntimeError when the shapes do not end so, or for integer input.
+    Shapes: `(*, *normalized_shape)` -> the same. Raises RuntimeError when the shapes do not end so, or for integer
+    input.
 
     Example:
         >>> import rushlight
@@ -154,14 +181,20 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 
 @function(method=False, out=False)
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """`input / sqrt(mean(input ** 2) + eps) * weight` over the trailing dimensions `normalized_shape`; eps is the dtype's by default.
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """`input / sqrt(mean(input ** 2) + eps) * weight` over the trailing dimensions `normalized_shape`; eps is the
+    dtype's by default.
 
     Raises RuntimeError when the shapes do not end so.
     """
     dims = _normalized_shape("rms_norm", input, normalized_shape)
-    if weight is not None and weight.shape != input.shape[input.ndim - dims:]:
-        raise RuntimeError(f"rms_norm: expected weight of shape {shape_text(input.shape[input.ndim - dims:])}, got {shape_text(weight.shape)}")
+    if weight is not None and weight.shape != input.shape[input.ndim - dims :]:
+        raise RuntimeError(
+            f"rms_norm: expected weight of shape {shape_text(input.shape[input.ndim - dims :])}, got "
+            f"{shape_text(weight.shape)}"
+        )
     x = input.to(wide(input.dtype))
     eps = dtypes.finfo(x.dtype).eps if eps is None else eps
     result = x * ((x * x).mean(tuple(range(-dims, 0)), keepdim=True) + eps).rsqrt()
@@ -175,7 +208,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     Raises ValueError for fewer than 3 dimensions.
     """
     if input.ndim < 3:
-        raise ValueError(f"local_response_norm: expected 3D or higher dimensionality input, got {input.ndim} dimensions")
+        raise ValueError(
+            f"local_response_norm: expected 3D or higher dimensionality input, got {input.ndim} dimensions"
+        )
     if not input.numel():
         return input
     squares = (input * input).reshape(input.shape[0], 1, input.shape[1], -1)

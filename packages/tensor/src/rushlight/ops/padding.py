@@ -23,8 +23,11 @@ def _infer_pad(input: Meta, value: Meta, *, before: tuple[int, ...], after: tupl
     shape = tuple([b + n + a for n, b, a in zip(input.shape, before, after)])
     for d, (n, size) in enumerate(zip(input.shape, shape)):
         if size < 0:
-            raise RuntimeError(f"pad: the input size {n} plus padding {before[d]} and {after[d]} gives the negative output size {size} "
-                               f"at dimension {d}; it cannot be negative")
+            raise RuntimeError(
+                f"pad: the input size {n} plus padding {before[d]} and {after[d]} gives the negative output size "
+                f"{size} "
+                f"at dimension {d}; it cannot be negative"
+            )
     return meta(input.dtype, shape, None, input.device)
 
 
@@ -34,10 +37,13 @@ def _reference_pad(x: np.ndarray, value: float, before: tuple, after: tuple) -> 
 
 
 pad_op = structured(
-    "pad", _infer_pad, doc="`value` added before and after each dimension; negative amounts cut off.",
+    "pad",
+    _infer_pad,
+    doc="`value` added before and after each dimension; negative amounts cut off.",
     samples=lambda: [Sample((_X, 0.5), ((1, 0), (0, 2))), Sample((_X, 0), ((-1, 2), (1, -1)))],
     errors=lambda: [ErrorSample((_X, 0), ((0, -2), (0, -2)), RuntimeError, "negative")],
-    reference=_reference_pad)
+    reference=_reference_pad,
+)
 
 
 @kernel(pad_op, "cpu")
@@ -62,7 +68,8 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor
 
 @function(method=False, out=False)
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
-    """`input` padded with `value`; `pad` lists (before, after) from the last dimension on. Raises RuntimeError for a pad that does not fit."""
+    """`input` padded with `value`; `pad` lists (before, after) from the last dimension on. Raises RuntimeError for a
+    pad that does not fit."""
     _check_pad(input, pad)
     return pad_constant(input, [int(p) for p in pad], value)
 
@@ -71,8 +78,10 @@ def _check_pad(input: Tensor, pad: Sequence[int]) -> None:
     if len(pad) % 2:
         raise RuntimeError(f"pad: padding length must be divisible by 2, got {list(pad)}")
     if len(pad) // 2 > input.ndim:
-        raise RuntimeError(f"pad: padding length {len(pad)} is more than twice the number of dimensions of the input "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"pad: padding length {len(pad)} is more than twice the number of dimensions of the input "
+            f"{shape_text(input.shape)}"
+        )
 
 
 def _positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
@@ -89,30 +98,46 @@ def _positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
 def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
     count = len(pad) // 2
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: unrecognised padding mode {mode!r}; it takes 'constant', 'reflect', 'replicate' or 'circular'")
+        raise NotImplementedError(
+            f"pad: unrecognised padding mode {mode!r}; it takes 'constant', 'reflect', 'replicate' or 'circular'"
+        )
     if not 1 <= count <= 3 or input.ndim not in (count + 1, count + 2):
-        raise NotImplementedError(f"pad: mode {mode!r} takes 2D or 3D input for 1 padded dimension, 3D or 4D for 2, 4D or 5D for 3; got "
-                                  f"{input.ndim}D input and {len(pad)} padding values")
+        raise NotImplementedError(
+            f"pad: mode {mode!r} takes 2D or 3D input for 1 padded dimension, 3D or 4D for 2, 4D or 5D for 3; got "
+            f"{input.ndim}D input and {len(pad)} padding values"
+        )
     for k in range(count):
         size, before, after = input.shape[input.ndim - 1 - k], pad[2 * k], pad[2 * k + 1]
         if mode == "reflect" and max(before, after) >= size:
-            raise RuntimeError(f"pad: padding size should be less than the corresponding input dimension, got padding ({before}, {after}) at "
-                               f"dimension {input.ndim - 1 - k} of input {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"pad: padding size should be less than the corresponding input dimension, got padding ({before}, "
+                f"{after}) at "
+                f"dimension {input.ndim - 1 - k} of input {shape_text(input.shape)}"
+            )
         if mode == "circular" and max(before, after) > size:
-            raise RuntimeError(f"pad: padding value causes wrapping around more than once: ({before}, {after}) at dimension "
-                               f"{input.ndim - 1 - k} of input {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"pad: padding value causes wrapping around more than once: ({before}, {after}) at dimension "
+                f"{input.ndim - 1 - k} of input {shape_text(input.shape)}"
+            )
         if before + size + after < 1 or size == 0:
-            raise RuntimeError(f"pad: input {shape_text(input.shape)} is too small for padding {list(pad)}; its sizes (but the batch's) must "
-                               "not be zero")
-    if 0 in input.shape[input.ndim - 1 - count:]:
-        raise RuntimeError(f"pad: expected non-zero sizes for all dimensions but the batch, got {shape_text(input.shape)}")
+            raise RuntimeError(
+                f"pad: input {shape_text(input.shape)} is too small for padding {list(pad)}; its sizes (but the "
+                "batch's) must "
+                "not be zero"
+            )
+    if 0 in input.shape[input.ndim - 1 - count :]:
+        raise RuntimeError(
+            f"pad: expected non-zero sizes for all dimensions but the batch, got {shape_text(input.shape)}"
+        )
 
 
 @function(namespace="nn.functional", method=False, out=False)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """`input` with elements added around it: `value`, mirrored (`reflect`), its edge (`replicate`), or its other end (`circular`).
+    """`input` with elements added around it: `value`, mirrored (`reflect`), its edge (`replicate`), or its other end
+    (`circular`).
 
-    `pad` lists (before, after) from the last dimension on; negative amounts cut off. Raises RuntimeError when it does not fit.
+    `pad` lists (before, after) from the last dimension on; negative amounts cut off. Raises RuntimeError when it does
+    not fit.
 
     Example:
         >>> import rushlight

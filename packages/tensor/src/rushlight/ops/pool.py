@@ -22,16 +22,22 @@ Sizes = int | tuple[int, ...]
 _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
 
-def pooled_sizes(name: str, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple[int, ...]:
+def pooled_sizes(
+    name: str, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> tuple[int, ...]:
     """Output sizes of pooling; RuntimeError when the window or the padding does not fit."""
     if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
-        raise RuntimeError(f"{name}: kernel_size, stride and dilation should be greater than zero, got kernel_size={list(kernel)}, "
-                           f"stride={list(stride)}, dilation={list(dilation)}; stride should not be zero")
+        raise RuntimeError(
+            f"{name}: kernel_size, stride and dilation should be greater than zero, got kernel_size={list(kernel)}, "
+            f"stride={list(stride)}, dilation={list(dilation)}; stride should not be zero"
+        )
     out = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
         if not 0 <= p <= (d * (k - 1) + 1) // 2:
-            raise RuntimeError(f"{name}: pad should be non-negative and at most half of effective kernel size, but got padding={p}, "
-                               f"kernel_size={k} and dilation={d}")
+            raise RuntimeError(
+                f"{name}: pad should be non-negative and at most half of effective kernel size, but got padding={p}, "
+                f"kernel_size={k} and dilation={d}"
+            )
         room = n + 2 * p - d * (k - 1) - 1
         o = -(-room // s) + 1 if ceil_mode else room // s + 1
         if ceil_mode and (o - 1) * s >= n + p:  # the last window must begin inside the input or the left padding
@@ -45,22 +51,34 @@ def pooled_sizes(name: str, size: tuple, kernel: tuple, stride: tuple, padding: 
 # max_pool and its gradient: values move between planes and windows by flat positions
 
 
-def _infer_max_pool(input: Meta, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple[Meta, Meta]:
+def _infer_max_pool(
+    input: Meta, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> tuple[Meta, Meta]:
     if input.dtype.is_complex or input.dtype is dtypes.bool:
         raise RuntimeError(f"max_pool: not defined for {input.dtype.name}")
     out = pooled_sizes("max_pool", input.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     if 0 in input.shape[1:]:
-        raise RuntimeError(f"max_pool: expected non-empty channels and spatial dimensions, got shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"max_pool: expected non-empty channels and spatial dimensions, got shape {shape_text(input.shape)}"
+        )
     shape = (*input.shape[:2], *out)
     return meta(input.dtype, shape, None, input.device), meta(dtypes.int64, shape, None, input.device)
 
 
 max_pool_op = structured(
-    "max_pool", _infer_max_pool, doc="Largest element of each window of `(N, C, *size)`, and its flat position in its plane.",
-    samples=lambda: [Sample((_X,), ((2, 2), (2, 2), (0, 0), (1, 1), False)), Sample((_X,), ((3, 2), (1, 2), (1, 1), (2, 1), True))],
-    errors=lambda: [ErrorSample((_X,), ((9, 9), (1, 1), (0, 0), (1, 1), False), RuntimeError, "too small"),
-                    ErrorSample((_X,), ((2, 2), (1, 1), (2, 0), (1, 1), False), RuntimeError, "at most half"),
-                    ErrorSample((_X,), ((2, 2), (0, 1), (0, 0), (1, 1), False), RuntimeError, "stride should not be zero")])
+    "max_pool",
+    _infer_max_pool,
+    doc="Largest element of each window of `(N, C, *size)`, and its flat position in its plane.",
+    samples=lambda: [
+        Sample((_X,), ((2, 2), (2, 2), (0, 0), (1, 1), False)),
+        Sample((_X,), ((3, 2), (1, 2), (1, 1), (2, 1), True)),
+    ],
+    errors=lambda: [
+        ErrorSample((_X,), ((9, 9), (1, 1), (0, 0), (1, 1), False), RuntimeError, "too small"),
+        ErrorSample((_X,), ((2, 2), (1, 1), (2, 0), (1, 1), False), RuntimeError, "at most half"),
+        ErrorSample((_X,), ((2, 2), (0, 1), (0, 0), (1, 1), False), RuntimeError, "stride should not be zero"),
+    ],
+)
 
 
 @kernel(max_pool_op, "cpu")
@@ -76,15 +94,22 @@ def _infer_scatter(input: Meta, indices: Meta, *, size: tuple[int, ...]) -> Meta
 
 
 scatter_planes_op = structured(
-    "scatter_planes", _infer_scatter, doc="Planes of `size` with the elements of `(N, C, *)` added at the given flat positions.",
-    samples=lambda: [Sample((_X[:, :, :2, :2], np.array([0, 5, 5, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)), ((2, 3),))],
-    errors=lambda: [ErrorSample((_X[:, :, :1, :1], np.full((1, 2, 1, 1), 6)), ((2, 3),), RuntimeError, "out of range")])
+    "scatter_planes",
+    _infer_scatter,
+    doc="Planes of `size` with the elements of `(N, C, *)` added at the given flat positions.",
+    samples=lambda: [
+        Sample((_X[:, :, :2, :2], np.array([0, 5, 5, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)), ((2, 3),))
+    ],
+    errors=lambda: [ErrorSample((_X[:, :, :1, :1], np.full((1, 2, 1, 1), 6)), ((2, 3),), RuntimeError, "out of range")],
+)
 
 
 def _check_positions(name: str, indices: np.ndarray, area: int) -> None:
     if indices.size and (indices.min() < 0 or indices.max() >= area):
-        raise RuntimeError(f"{name}: found an invalid index, {int(indices.min())} to {int(indices.max())} is out of range for a plane "
-                           f"of {area} elements")
+        raise RuntimeError(
+            f"{name}: found an invalid index, {int(indices.min())} to {int(indices.max())} is out of range for a plane "
+            f"of {area} elements"
+        )
 
 
 @kernel(scatter_planes_op, "cpu")
@@ -96,9 +121,14 @@ def _scatter(values: np.ndarray, indices: np.ndarray, size: tuple) -> np.ndarray
 
 
 place_planes_op = structured(
-    "place_planes", _infer_scatter, doc="Zero planes of `size` with the elements of `(N, C, *)` stored at the given flat positions.",
-    samples=lambda: [Sample((_X[:, :, :2, :2], np.array([0, 5, 5, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)), ((2, 3),))],
-    errors=lambda: [ErrorSample((_X[:, :, :1, :1], np.full((1, 2, 1, 1), 6)), ((2, 3),), RuntimeError, "out of range")])
+    "place_planes",
+    _infer_scatter,
+    doc="Zero planes of `size` with the elements of `(N, C, *)` stored at the given flat positions.",
+    samples=lambda: [
+        Sample((_X[:, :, :2, :2], np.array([0, 5, 5, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)), ((2, 3),))
+    ],
+    errors=lambda: [ErrorSample((_X[:, :, :1, :1], np.full((1, 2, 1, 1), 6)), ((2, 3),), RuntimeError, "out of range")],
+)
 
 
 @kernel(place_planes_op, "cpu")
@@ -115,9 +145,12 @@ def _infer_gather(input: Meta, indices: Meta) -> Meta:
 
 
 gather_planes_op = structured(
-    "gather_planes", _infer_gather, doc="The elements of each plane of `(N, C, *size)` at the given flat positions.",
+    "gather_planes",
+    _infer_gather,
+    doc="The elements of each plane of `(N, C, *size)` at the given flat positions.",
     samples=lambda: [Sample((_X, np.array([0, 5, 19, 3]).reshape(1, 1, 2, 2) + np.zeros((1, 2, 1, 1), int)))],
-    errors=lambda: [ErrorSample((_X, np.full((1, 2, 1, 1), 20)), (), RuntimeError, "out of range")])
+    errors=lambda: [ErrorSample((_X, np.full((1, 2, 1, 1), 20)), (), RuntimeError, "out of range")],
+)
 
 
 @kernel(gather_planes_op, "cpu")
@@ -128,66 +161,6 @@ def _gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return np.take_along_axis(flat, where, 2).reshape(indices.shape)
 
 
-# avg_pool and its transpose
-
-
-def _divisor(size: tuple, kernel: tuple, out: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int, dtype) -> np.ndarray:
-    """What each window's sum is divided by: shape `out`, or 0-dim when all are the same."""
-    if divisor:
-        return np.asarray(divisor, dtype)
-    result = np.ones((), dtype)
-    for d, (n, k, o, s, p) in enumerate(zip(size, kernel, out, stride, padding)):
-        start = np.arange(o) * s - p
-        end = np.minimum(start + k, n + p)
-        length = end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0)
-        result = result * length.astype(dtype).reshape(-1, *(1,) * (len(size) - d - 1))
-    return result
-
-
-def _infer_avg_pool(input: Meta, *, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, count_include_pad: bool,
-                    divisor: int) -> Meta:
-    checks.floating("avg_pool", "input", input) if input.dtype is not dtypes.int64 else None
-    out = pooled_sizes("avg_pool", input.shape[2:], kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
-    if 0 in input.shape[1:]:
-        raise RuntimeError(f"avg_pool: expected non-empty channels and spatial dimensions, got shape {shape_text(input.shape)}")
-    return meta(input.dtype, (*input.shape[:2], *out), None, input.device)
-
-
-avg_pool_op = structured(
-    "avg_pool", _infer_avg_pool, doc="Mean of each window of `(N, C, *size)`; `divisor` other than 0 replaces the window's size.",
-    samples=lambda: [Sample((_X,), ((2, 2), (2, 2), (0, 0), False, True, 0)), Sample((_X,), ((3, 2), (1, 2), (1, 1), True, False, 0)),
-                     Sample((_X,), ((3, 3), (2, 2), (1, 1), True, True, 5))],
-    errors=lambda: [ErrorSample((_X,), ((9, 9), (1, 1), (0, 0), False, True, 0), RuntimeError, "too small")])
-
-
-@kernel(avg_pool_op, "cpu")
-def _avg_pool(x: np.ndarray, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, count_include_pad: bool, divisor: int):
-    x = checks.widened(x)
-    size = x.shape[2:]
-    out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
-    by = _divisor(size, kernel_size, out, stride, padding, count_include_pad, divisor, x.dtype)
-    if x.dtype.kind != "f":
-        return cpu.avg_pool(x.astype(np.float64), kernel_size, out, stride, padding, by)
-    return cpu.avg_pool(x, kernel_size, out, stride, padding, by)
-
-
-def _infer_avg_pool_transpose(grad: Meta, *, size: tuple, kernel_size: tuple, stride: tuple, padding: tuple, count_include_pad: bool,
-                              divisor: int) -> Meta:
-    return meta(grad.dtype, (*grad.shape[:2], *size), None, grad.device)
-
-
-avg_pool_transpose_op = structured(
-    "avg_pool_transpose", _infer_avg_pool_transpose, doc="The gradient of `avg_pool`: each element spread evenly over its window.",
-    samples=lambda: [Sample((_X[:, :, :2, :2],), ((5, 4), (2, 2), (2, 2), (0, 0), True, 0))])
-
-
-@kernel(avg_pool_transpose_op, "cpu")
-def _avg_pool_transpose(grad: np.ndarray, size: tuple, kernel_size: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int):
-    grad = checks.widened(grad)
-    by = _divisor(size, kernel_size, grad.shape[2:], stride, padding, count_include_pad, divisor, grad.dtype)
-    return cpu.avg_pool_transpose(grad, size, kernel_size, stride, padding, by)
-
-
 # Functions
 
 
@@ -196,16 +169,32 @@ def planes(name: str, input: Tensor, count: int) -> tuple[Tensor, bool]:
     if input.ndim == count + 2:
         return input, False
     if input.ndim != count + 1:
-        raise RuntimeError(f"{name}: expected {count + 1}D or {count + 2}D input, got {input.ndim}D of shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"{name}: expected {count + 1}D or {count + 2}D input, got {input.ndim}D of shape {shape_text(input.shape)}"
+        )
     return input.unsqueeze(0), True
 
 
-def _max_pool_nd(count: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-                 return_indices: bool) -> Any:
+def _max_pool_nd(
+    count: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
     name = f"max_pool{count}d"
     kernel_size = spatial(name, "kernel_size", kernel_size, count)
     stride = kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
-    params = (kernel_size, stride, spatial(name, "padding", padding, count), spatial(name, "dilation", dilation, count), bool(ceil_mode))
+    params = (
+        kernel_size,
+        stride,
+        spatial(name, "padding", padding, count),
+        spatial(name, "dilation", dilation, count),
+        bool(ceil_mode),
+    )
     if input.ndim == count + 2:
         values, indices = max_pool_op.apply((input,), params)
     else:
@@ -214,65 +203,57 @@ def _max_pool_nd(count: int, input: Tensor, kernel_size: Any, stride: Any, paddi
 
 
 def _define_max_pool(count: int) -> None:
-    shapes = {1: "`(N, C, L)` -> `(N, C, L')`", 2: "`(N, C, H, W)` -> `(N, C, H', W')`", 3: "`(N, C, D, H, W)` -> `(N, C, D', H', W')`"}[count]
+    shapes = {
+        1: "`(N, C, L)` -> `(N, C, L')`",
+        2: "`(N, C, H, W)` -> `(N, C, H', W')`",
+        3: "`(N, C, D, H, W)` -> `(N, C, D', H', W')`",
+    }[count]
 
-    def max_pool(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    def max_pool(
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    def max_pool_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-                              ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:
+    def max_pool_with_indices(
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
         return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
-    def root_max_pool(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-                      ceil_mode: bool = False) -> Tensor:
+    def root_max_pool(
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> Tensor:
         return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, False)
 
-    text = (f"Largest element of each window, {shapes}; `return_indices` adds its flat position in the plane.\n\n"
-            "    Windows reach into `padding` (which never wins) and, with `ceil_mode`, over the end. Raises RuntimeError when sizes do not fit.")
-    for name, body, namespace in ((f"max_pool{count}d", max_pool, "nn.functional"),
-                                  (f"max_pool{count}d_with_indices", max_pool_with_indices, "nn.functional"),
-                                  (f"max_pool{count}d", root_max_pool, "")):
+    text = (
+        f"Largest element of each window, {shapes}; `return_indices` adds its flat position in the plane.\n\n"
+        "    Windows reach into `padding` (which never wins) and, with `ceil_mode`, over the end. Raises "
+        "RuntimeError when sizes do not fit."
+    )
+    for name, body, namespace in (
+        (f"max_pool{count}d", max_pool, "nn.functional"),
+        (f"max_pool{count}d_with_indices", max_pool_with_indices, "nn.functional"),
+        (f"max_pool{count}d", root_max_pool, ""),
+    ):
         body.__doc__ = text
         function(name=name, namespace=namespace, method=False, out=False)(body)
 
 
 for _count in (1, 2, 3):
     _define_max_pool(_count)
-
-
-def _avg_pool_nd(count: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-                 divisor_override: int | None) -> Tensor:
-    name = f"avg_pool{count}d"
-    kernel_size = spatial(name, "kernel_size", kernel_size, count)
-    stride = kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
-    if divisor_override == 0:
-        raise RuntimeError(f"{name}: divisor must be not zero")
-    x, single = planes(name, input, count)
-    result = avg_pool_op.apply((x,), (kernel_size, stride, spatial(name, "padding", padding, count), bool(ceil_mode),
-                                      bool(count_include_pad), divisor_override or 0))
-    return result.squeeze(0) if single else result
-
-
-@function(method=False, out=False)
-def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Tensor:
-    """Mean of each window: `(N, C, L)` -> `(N, C, L')`. Raises RuntimeError when sizes do not fit."""
-    return _avg_pool_nd(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-@function(namespace="nn.functional", method=False, out=False)
-def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    """Mean of each window: `(N, C, H, W)` -> `(N, C, H', W')`. Raises RuntimeError when sizes do not fit.
-
-    `divisor_override` replaces the number of elements; `count_include_pad=False` does not count padding.
-    """
-    return _avg_pool_nd(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@function(namespace="nn.functional", method=False, out=False)
-def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    """Mean of each window: `(N, C, D, H, W)` -> `(N, C, D', H', W')`. Raises RuntimeError when sizes do not fit."""
-    return _avg_pool_nd(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

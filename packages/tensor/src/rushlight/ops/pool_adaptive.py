@@ -15,8 +15,9 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.ops.avg_pool import avg_pool_nd, avg_pool_op
 from rushlight.ops.conv import spatial
-from rushlight.ops.pool import _avg_pool_nd, avg_pool_op, max_pool_op, place_planes_op, planes
+from rushlight.ops.pool import max_pool_op, place_planes_op, planes
 
 _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
@@ -37,9 +38,12 @@ def _infer_window_max(input: Meta, *, windows: tuple) -> tuple[Meta, Meta]:
 
 
 window_max_op = structured(
-    "window_max", _infer_window_max, doc="Largest element of each window of `(N, C, *size)` and its flat position; windows are (start, end).",
+    "window_max",
+    _infer_window_max,
+    doc="Largest element of each window of `(N, C, *size)` and its flat position; windows are (start, end).",
     samples=lambda: [Sample((_X,), ((bounds(5, 3), bounds(4, 2)),))],
-    errors=lambda: [ErrorSample((_X > 1,), ((bounds(5, 3), bounds(4, 2)),), RuntimeError, "not defined for bool")])
+    errors=lambda: [ErrorSample((_X > 1,), ((bounds(5, 3), bounds(4, 2)),), RuntimeError, "not defined for bool")],
+)
 
 
 @kernel(window_max_op, "cpu")
@@ -64,8 +68,11 @@ def _infer_window_mean(input: Meta, *, windows: tuple) -> Meta:
 
 
 window_mean_op = structured(
-    "window_mean", _infer_window_mean, doc="Mean of each window of `(N, C, *size)`; windows are (start, end).",
-    samples=lambda: [Sample((_X,), ((bounds(5, 3), bounds(4, 2)),))])
+    "window_mean",
+    _infer_window_mean,
+    doc="Mean of each window of `(N, C, *size)`; windows are (start, end).",
+    samples=lambda: [Sample((_X,), ((bounds(5, 3), bounds(4, 2)),))],
+)
 
 
 def _averaging(windows: tuple, d: int, size: int, dtype: Any) -> np.ndarray:
@@ -80,7 +87,9 @@ def _averaging(windows: tuple, d: int, size: int, dtype: Any) -> np.ndarray:
 def _window_mean(x: np.ndarray, windows: tuple) -> np.ndarray:
     x = checks.widened(x)
     for d in range(len(windows)):  # the mean over a box is the mean over one dimension after the other
-        x = np.moveaxis(np.matmul(np.moveaxis(x, d + 2, -1), _averaging(windows, d, x.shape[d + 2], x.dtype).T), -1, d + 2)
+        x = np.moveaxis(
+            np.matmul(np.moveaxis(x, d + 2, -1), _averaging(windows, d, x.shape[d + 2], x.dtype).T), -1, d + 2
+        )
     return x
 
 
@@ -89,15 +98,20 @@ def _infer_window_spread(grad: Meta, *, windows: tuple, size: tuple[int, ...]) -
 
 
 window_spread_op = structured(
-    "window_spread", _infer_window_spread, doc="The gradient of `window_mean`: each element spread evenly over its window.",
-    samples=lambda: [Sample((_X[:, :, :3, :2],), ((bounds(5, 3), bounds(4, 2)), (5, 4)))])
+    "window_spread",
+    _infer_window_spread,
+    doc="The gradient of `window_mean`: each element spread evenly over its window.",
+    samples=lambda: [Sample((_X[:, :, :3, :2],), ((bounds(5, 3), bounds(4, 2)), (5, 4)))],
+)
 
 
 @kernel(window_spread_op, "cpu")
 def _window_spread(grad: np.ndarray, windows: tuple, size: tuple) -> np.ndarray:
     grad = checks.widened(grad)
     for d in range(len(windows)):
-        grad = np.moveaxis(np.matmul(np.moveaxis(grad, d + 2, -1), _averaging(windows, d, size[d], grad.dtype)), -1, d + 2)
+        grad = np.moveaxis(
+            np.matmul(np.moveaxis(grad, d + 2, -1), _averaging(windows, d, size[d], grad.dtype)), -1, d + 2
+        )
     return grad
 
 
@@ -120,11 +134,14 @@ def _targets(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, .
     if min(out) < 0:
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, got {list(out)}")
     if 0 in x.shape[1:]:
-        raise RuntimeError(f"{name}: expected input to have non-zero size for non-batch dimensions, got shape {shape_text(x.shape)}")
+        raise RuntimeError(
+            f"{name}: expected input to have non-zero size for non-batch dimensions, got shape {shape_text(x.shape)}"
+        )
     return out
 
 
-def _adaptive_avg(count: int, input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg(count: int, input: Tensor, output_size: Any) -> Tensor:
+    """Adaptive average pooling over the last `count` dimensions."""
     name = f"adaptive_avg_pool{count}d"
     x, single = _planes(name, input, count)
     out = _targets(name, x, output_size, count)
@@ -139,7 +156,8 @@ def _adaptive_avg(count: int, input: Tensor, output_size: Any) -> Tensor:
     return result.squeeze(0) if single else result
 
 
-def _adaptive_max(count: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+def adaptive_max(count: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """Adaptive max pooling over the last `count` dimensions, and the positions of what it chose."""
     name = f"adaptive_max_pool{count}d"
     x, single = _planes(name, input, count)
     out = _targets(name, x, output_size, count)
@@ -156,27 +174,37 @@ def _define_adaptive(count: int) -> None:
     dims = ("L", "H, W", "D, H, W")[count - 1]
 
     def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
-        return _adaptive_avg(count, input, output_size)
+        return adaptive_avg(count, input, output_size)
 
     def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        found = _adaptive_max(count, input, output_size)
+        found = adaptive_max(count, input, output_size)
         return found if return_indices else found[0]
 
-    def adaptive_max_pool_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-        return _adaptive_max(count, input, output_size)
+    def adaptive_max_pool_with_indices(
+        input: Tensor, output_size: Any, return_indices: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        return adaptive_max(count, input, output_size)
 
-    adaptive_avg_pool.__doc__ = (f"Mean of windows that divide `(N, C, {dims})` evenly into `output_size` parts (None keeps a size).\n\n"
-                                 "    Raises RuntimeError when the sizes do not fit.")
-    adaptive_max_pool.__doc__ = (f"Largest element of windows that divide `(N, C, {dims})` evenly into `output_size` parts, and their positions "
-                                 "for `return_indices`.\n\n    Raises RuntimeError when the sizes do not fit.")
+    adaptive_avg_pool.__doc__ = (
+        f"Mean of windows that divide `(N, C, {dims})` evenly into `output_size` parts (None keeps a size).\n\n"
+        "    Raises RuntimeError when the sizes do not fit."
+    )
+    adaptive_max_pool.__doc__ = (
+        f"Largest element of windows that divide `(N, C, {dims})` evenly into `output_size` parts, and their positions "
+        "for `return_indices`.\n\n    Raises RuntimeError when the sizes do not fit."
+    )
     adaptive_max_pool_with_indices.__doc__ = adaptive_max_pool.__doc__
-    average, largest, both = f"adaptive_avg_pool{count}d", f"adaptive_max_pool{count}d", f"adaptive_max_pool{count}d_with_indices"
+    average, largest, both = (
+        f"adaptive_avg_pool{count}d",
+        f"adaptive_max_pool{count}d",
+        f"adaptive_max_pool{count}d_with_indices",
+    )
     function(name=average, namespace="nn.functional", method=False, out=False)(adaptive_avg_pool)
     function(name=largest, namespace="nn.functional", method=False, out=False)(adaptive_max_pool)
     function(name=both, namespace="nn.functional", method=False, out=False)(adaptive_max_pool_with_indices)
     if count == 1:
         function(name=average, method=False, out=False)(adaptive_avg_pool)
-        function(name=largest, method=False, out=False)(lambda input, output_size: _adaptive_max(1, input, output_size))
+        function(name=largest, method=False, out=False)(lambda input, output_size: adaptive_max(1, input, output_size))
 
 
 for _count in (1, 2, 3):
@@ -195,13 +223,17 @@ def _fractional_bounds(sample: float, size: int, out: int, kernel_size: int) -> 
     return tuple([(s, s + kernel_size) for s in starts])
 
 
-def _fractional(count: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None) -> tuple:
+def _fractional(
+    count: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+) -> tuple:
     name = f"fractional_max_pool{count}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name}: requires specifying either an output_size or an output_ratio")
     x, single = planes(name, input, count)
     if 0 in x.shape[1:]:
-        raise RuntimeError(f"{name}: expected input to have non-zero size for non-batch dimensions, got {shape_text(x.shape)}")
+        raise RuntimeError(
+            f"{name}: expected input to have non-zero size for non-batch dimensions, got {shape_text(x.shape)}"
+        )
     kernel_size = spatial(name, "kernel_size", kernel_size, count)
     if output_size is None:
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * count
@@ -209,24 +241,35 @@ def _fractional(count: int, input: Tensor, kernel_size: Any, output_size: Any, o
     out = spatial(name, "output_size", output_size, count)
     for n, k, o in zip(x.shape[2:], kernel_size, out):
         if o < 1 or k < 1 or o + k - 1 > n:
-            raise RuntimeError(f"{name}: pool of kernel size {list(kernel_size)} and output size {list(out)} too large relative to input "
-                               f"{shape_text(x.shape)}")
+            raise RuntimeError(
+                f"{name}: pool of kernel size {list(kernel_size)} and output size {list(out)} too large relative to "
+                "input "
+                f"{shape_text(x.shape)}"
+            )
     n, channels = x.shape[:2]
     if samples is None:
         samples = rushlight.rand((n, channels, count), dtype=x.dtype)
     elif single and samples.ndim == 3 and len(samples) > 1:
         samples = samples[:1]
     if tuple(samples.shape) != (n, channels, count):
-        raise RuntimeError(f"{name}: expected _random_samples of shape {[n, channels, count]}, got {shape_text(samples.shape)}")
+        raise RuntimeError(
+            f"{name}: expected _random_samples of shape {[n, channels, count]}, got {shape_text(samples.shape)}"
+        )
     if not n:
-        return tuple([r.squeeze(0) if single else r for r in window_max_op.apply((x,), (tuple([((0, k),) * o for k, o in zip(kernel_size, out)]),))])
+        return tuple(
+            [
+                r.squeeze(0) if single else r
+                for r in window_max_op.apply((x,), (tuple([((0, k),) * o for k, o in zip(kernel_size, out)]),))
+            ]
+        )
     values, indices = [], []
     for i, rows in enumerate(samples.tolist()):
         for c, row in enumerate(rows):
             ordered = reversed(row) if count == 2 else row  # in 2-D the first sample places the columns
-            windows = tuple([_fractional_bounds(u, size, o, k)
-                             for u, size, o, k in zip(ordered, x.shape[2:], out, kernel_size)])
-            v, at = window_max_op.apply((x[i:i + 1, c:c + 1],), (windows,))
+            windows = tuple(
+                [_fractional_bounds(u, size, o, k) for u, size, o, k in zip(ordered, x.shape[2:], out, kernel_size)]
+            )
+            v, at = window_max_op.apply((x[i : i + 1, c : c + 1],), (windows,))
             values.append(v)
             indices.append(at)
     found = [rushlight.cat(parts).reshape((n, channels, *out)) for parts in (values, indices)]
@@ -234,18 +277,28 @@ def _fractional(count: int, input: Tensor, kernel_size: Any, output_size: Any, o
 
 
 def _define_fractional(count: int) -> None:
-    def fractional_max_pool(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                            return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+    def fractional_max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
         found = _fractional(count, input, kernel_size, output_size, output_ratio, _random_samples)
         return found if return_indices else found[0]
 
-    fractional_max_pool.__doc__ = ("Largest element of windows at pseudo-random steps, so that the output has any size up to the input's.\n\n"
-                                   "    Raises ValueError without output_size and output_ratio, RuntimeError when the sizes do not fit.")
+    fractional_max_pool.__doc__ = (
+        "Largest element of windows at pseudo-random steps, so that the output has any size up to the input's.\n\n"
+        "    Raises ValueError without output_size and output_ratio, RuntimeError when the sizes do not fit."
+    )
     name = f"fractional_max_pool{count}d"
     function(name=name, namespace="nn.functional", method=False, out=False)(fractional_max_pool)
     function(name=name + "_with_indices", namespace="nn.functional", method=False, out=False)(
-        lambda input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None: _fractional(
-            count, input, kernel_size, output_size, output_ratio, _random_samples))
+        lambda input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None: (
+            _fractional(count, input, kernel_size, output_size, output_ratio, _random_samples)
+        )
+    )
 
 
 for _count in (2, 3):
@@ -257,15 +310,19 @@ for _count in (2, 3):
 
 def _lp_pool(count: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
     kernel_size = spatial(f"lp_pool{count}d", "kernel_size", kernel_size, count)
-    means = _avg_pool_nd(count, input ** norm_type, kernel_size, stride, 0, ceil_mode, True, None)
+    means = avg_pool_nd(count, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None)
     return (means.sign() * means.abs().relu() * float(np.prod(kernel_size))) ** (1.0 / norm_type)
 
 
 def _define_lp(count: int) -> None:
-    def lp_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Tensor:
         return _lp_pool(count, input, norm_type, kernel_size, stride, ceil_mode)
 
-    lp_pool.__doc__ = "`(sum of x ** norm_type) ** (1 / norm_type)` over each window. Raises RuntimeError when the sizes do not fit."
+    lp_pool.__doc__ = (
+        "`(sum of x ** norm_type) ** (1 / norm_type)` over each window. Raises RuntimeError when the sizes do not fit."
+    )
     function(name=f"lp_pool{count}d", namespace="nn.functional", method=False, out=False)(lp_pool)
 
 
@@ -273,42 +330,65 @@ for _count in (1, 2, 3):
     _define_lp(_count)
 
 
-def _unpool_size(name: str, x: Tensor, kernel_size: tuple, stride: tuple, padding: tuple, output_size: Sequence[int] | None) -> tuple:
+def _unpool_size(
+    name: str, x: Tensor, kernel_size: tuple, stride: tuple, padding: tuple, output_size: Sequence[int] | None
+) -> tuple:
     default = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(x.shape[2:], kernel_size, stride, padding)]
     if output_size is None:
         return tuple(default)
-    given = list(output_size)[-len(default):]
+    given = list(output_size)[-len(default) :]
     if len(output_size) not in (len(default), len(default) + 2, len(default) + 1):
-        raise ValueError(f"{name}: output_size must have {len(default)} or {len(default) + 2} elements, got {len(output_size)}")
+        raise ValueError(
+            f"{name}: output_size must have {len(default)} or {len(default) + 2} elements, got {len(output_size)}"
+        )
     for have, base, s in zip(given, default, stride):
         if not base - s < have < base + s:
-            raise ValueError(f"{name}: invalid output_size {given}; sizes must lie between {[b - s + 1 for b, s in zip(default, stride)]} and "
-                             f"{[b + s - 1 for b, s in zip(default, stride)]}")
+            raise ValueError(
+                f"{name}: invalid output_size {given}; sizes must lie between "
+                f"{[b - s + 1 for b, s in zip(default, stride)]} and "
+                f"{[b + s - 1 for b, s in zip(default, stride)]}"
+            )
     return tuple(int(n) for n in given)
 
 
 def _define_unpool(count: int) -> None:
     name = f"max_unpool{count}d"
 
-    def max_unpool(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                   output_size: Sequence[int] | None = None) -> Tensor:
+    def max_unpool(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:
         if indices.dtype is not dtypes.int64:
             raise RuntimeError(f"{name}: elements in indices should be type int64 but got {indices.dtype.name}")
         if input.shape != indices.shape:
-            raise RuntimeError(f"{name}: expected shape of indices to be that of input {shape_text(input.shape)}, got {shape_text(indices.shape)}")
+            raise RuntimeError(
+                f"{name}: expected shape of indices to be that of input {shape_text(input.shape)}, got "
+                f"{shape_text(indices.shape)}"
+            )
         x, single = planes(name, input, count)
         if 0 in x.shape[1:]:
-            raise RuntimeError(f"{name}: expected input to have non-zero size for non-batch dimensions, got {shape_text(x.shape)}")
+            raise RuntimeError(
+                f"{name}: expected input to have non-zero size for non-batch dimensions, got {shape_text(x.shape)}"
+            )
         kernel_size = spatial(name, "kernel_size", kernel_size, count)
-        stride = kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
+        stride = (
+            kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
+        )
         if min(stride) < 1:
             raise RuntimeError(f"{name}: strides should be greater than zero, got {list(stride)}")
         size = _unpool_size(name, x, kernel_size, stride, spatial(name, "padding", padding, count), output_size)
         result = place_planes_op.apply((x, planes(name, indices, count)[0]), (size,))
         return result.squeeze(0) if single else result
 
-    max_unpool.__doc__ = ("The elements put back to the positions that max pooling took them from, zeros elsewhere.\n\n"
-                          "    Raises RuntimeError when shapes do not fit or an index is out of range, ValueError for an impossible output_size.")
+    max_unpool.__doc__ = (
+        "The elements put back to the positions that max pooling took them from, zeros elsewhere.\n\n"
+        "    Raises RuntimeError when shapes do not fit or an index is out of range, ValueError for an impossible "
+        "output_size."
+    )
     function(name=name, namespace="nn.functional", method=False, out=False)(max_unpool)
 
 

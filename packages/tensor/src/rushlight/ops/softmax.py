@@ -37,24 +37,36 @@ def _reference_softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 softmax_op = structured(
-    "softmax", _infer("softmax"), doc="`exp(input) / exp(input).sum(dim)`, computed without overflow.",
+    "softmax",
+    _infer("softmax"),
+    doc="`exp(input) / exp(input).sum(dim)`, computed without overflow.",
     samples=lambda: [Sample((_X,), (2,)), Sample((_X,), (0,)), Sample((_X[:, :0],), (1,))],
-    reference=lambda x, dim: _reference_softmax(x, dim) if x.size else x)
+    reference=lambda x, dim: _reference_softmax(x, dim) if x.size else x,
+)
 
 log_softmax_op = structured(
-    "log_softmax", _infer("log_softmax"), doc="`log(softmax(input, dim))`, computed without overflow or cancellation.",
+    "log_softmax",
+    _infer("log_softmax"),
+    doc="`log(softmax(input, dim))`, computed without overflow or cancellation.",
     samples=lambda: [Sample((_X,), (2,)), Sample((_X,), (0,)), Sample((_X[:, :0],), (1,))],
-    reference=lambda x, dim: np.log(_reference_softmax(x, dim)) if x.size else x)
+    reference=lambda x, dim: np.log(_reference_softmax(x, dim)) if x.size else x,
+)
 
 softmax_backward_op = structured(
-    "softmax_backward", _infer_backward, doc="Gradient of `softmax`: `output * (grad - (grad * output).sum(dim))`.",
+    "softmax_backward",
+    _infer_backward,
+    doc="Gradient of `softmax`: `output * (grad - (grad * output).sum(dim))`.",
     samples=lambda: [Sample((_X, _reference_softmax(_X, 1)), (1,))],
-    reference=lambda g, y, dim: y * (g - (g * y).sum(axis=dim, keepdims=True)))
+    reference=lambda g, y, dim: y * (g - (g * y).sum(axis=dim, keepdims=True)),
+)
 
 log_softmax_backward_op = structured(
-    "log_softmax_backward", _infer_backward, doc="Gradient of `log_softmax`: `grad - exp(output) * grad.sum(dim)`.",
+    "log_softmax_backward",
+    _infer_backward,
+    doc="Gradient of `log_softmax`: `grad - exp(output) * grad.sum(dim)`.",
     samples=lambda: [Sample((_X, np.log(_reference_softmax(_X, 1))), (1,))],
-    reference=lambda g, y, dim: g - np.exp(y) * g.sum(axis=dim, keepdims=True))
+    reference=lambda g, y, dim: g - np.exp(y) * g.sum(axis=dim, keepdims=True),
+)
 
 
 @kernel(softmax_op, "cpu")
@@ -103,7 +115,8 @@ def _apply(op, input: Tensor, dim: int, dtype: Dtype | None) -> Tensor:
 
 @function()
 def softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
-    """Positive numbers that add up to 1 along `dim`: `exp(input) / exp(input).sum(dim)`; `dtype` converts the input first.
+    """Positive numbers that add up to 1 along `dim`: `exp(input) / exp(input).sum(dim)`; `dtype` converts the input
+    first.
 
     Shapes: `(*)` -> `(*)`. Raises RuntimeError for integer input, IndexError for a dimension out of range.
 
@@ -117,7 +130,8 @@ def softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
 
 @function()
 def log_softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
-    """Logarithm of `softmax(input, dim)`, without the rounding errors of the two steps; `dtype` converts the input first.
+    """Logarithm of `softmax(input, dim)`, without the rounding errors of the two steps; `dtype` converts the input
+    first.
 
     Shapes: `(*)` -> `(*)`. Raises RuntimeError for integer input, IndexError for a dimension out of range.
     """
@@ -125,7 +139,9 @@ def log_softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
 
 
 @function(name="softmax", namespace="nn.functional", method=False, out=False)
-def _softmax_functional(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None) -> Tensor:
+def _softmax_functional(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None
+) -> Tensor:
     """Positive numbers that add up to 1 along `dim`: `exp(input) / exp(input).sum(dim)`.
 
     Raises RuntimeError for integer input, IndexError for a dimension out of range.
@@ -134,8 +150,11 @@ def _softmax_functional(input: Tensor, dim: int | None = None, _stacklevel: int 
 
 
 @function(name="log_softmax", namespace="nn.functional", method=False, out=False)
-def _log_softmax_functional(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None) -> Tensor:
-    """Logarithm of `softmax(input, dim)`. Raises RuntimeError for integer input, IndexError for a dimension out of range."""
+def _log_softmax_functional(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None
+) -> Tensor:
+    """Logarithm of `softmax(input, dim)`. Raises RuntimeError for integer input, IndexError for a dimension out of
+    range."""
     return _apply(log_softmax_op, input, implicit_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 

@@ -21,8 +21,10 @@ def _window(name: str, window: Tensor | None, win_length: int, n_fft: int, like:
         ones = np.ones(win_length, like.dtype.to_real().numpy)
         window = from_numpy(ones).to(like.device)
     elif window.ndim != 1 or window.shape[0] != win_length:
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
-                           f"{shape_text(window.shape)}")
+        raise RuntimeError(
+            f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
+            f"{shape_text(window.shape)}"
+        )
     if win_length == n_fft:
         return window
     left = (n_fft - win_length) // 2
@@ -40,12 +42,24 @@ def _lengths(name: str, n_fft: int, hop_length: int | None, win_length: int | No
 
 
 @function(method=False, out=False)
-def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
-         center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
-         return_complex: bool | None = None, align_to_window: bool | None = None) -> Tensor:
-    """Fourier transforms of overlapping windows: `X[f, t] = sum of window[k] input[t hop + k] exp(-2 pi i f k / n_fft)`.
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
+    """Fourier transforms of overlapping windows: `X[f, t] = sum of window[k] input[t hop + k] exp(-2 pi i f k /
+    n_fft)`.
 
-    Shapes: `(N, L)` or `(L,)` -> `(N, F, frames)` or `(F, frames)`, F = n_fft // 2 + 1 when one-sided (real input), else n_fft. `center` pads by
+    Shapes: `(N, L)` or `(L,)` -> `(N, F, frames)` or `(F, frames)`, F = n_fft // 2 + 1 when one-sided (real input),
+    else n_fft. `center` pads by
     n_fft // 2 on both sides. Raises RuntimeError for sizes that do not fit, or real input without `return_complex`.
     """
     hop, win = _lengths("stft", n_fft, hop_length, win_length)
@@ -55,16 +69,25 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
             raise RuntimeError("stft: return_complex is required for real inputs; pass return_complex=True")
         return_complex = True
     elif not return_complex:
-        warnings.warn("stft: results without return_complex=True are deprecated; use view_as_real on the complex result", stacklevel=2)
+        warnings.warn(
+            "stft: results without return_complex=True are deprecated; use view_as_real on the complex result",
+            stacklevel=2,
+        )
     if not input.dtype.is_inexact or input.ndim not in (1, 2):
-        raise RuntimeError(f"stft: expected a 1D or 2D tensor of floating-point or complex values, got {input.dtype.name} of shape "
-                           f"{shape_text(input.shape)}")
+        raise RuntimeError(
+            f"stft: expected a 1D or 2D tensor of floating-point or complex values, got {input.dtype.name} of shape "
+            f"{shape_text(input.shape)}"
+        )
     x = input if input.ndim == 2 else input.unsqueeze(0)
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft: align_to_window should only be set when center=False")
         half = n_fft // 2
-        x = pad(x.unsqueeze(1), (half, half), pad_mode).squeeze(1) if pad_mode != "constant" else pad_constant(x, (half, half))
+        x = (
+            pad(x.unsqueeze(1), (half, half), pad_mode).squeeze(1)
+            if pad_mode != "constant"
+            else pad_constant(x, (half, half))
+        )
     if not 0 < n_fft <= x.shape[1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[1]}, but got n_fft={n_fft}")
     frames = x.unfold(1, n_fft, hop) * _window("stft", window, win, n_fft, x)
@@ -84,24 +107,40 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
 
 
 @function(method=False, out=False)
-def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
-          center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
-          return_complex: bool = False) -> Tensor:
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
     """The signal of a short-time Fourier transform: windows added up and divided by the sum of squared windows.
 
-    Shapes: `(N, F, frames)` or `(F, frames)` complex -> `(N, L)` or `(L,)`. Raises RuntimeError for sizes that do not fit, or when the windows
+    Shapes: `(N, F, frames)` or `(F, frames)` complex -> `(N, L)` or `(L,)`. Raises RuntimeError for sizes that do not
+    fit, or when the windows
     leave gaps.
     """
     hop, win = _lengths("istft", n_fft, hop_length, win_length)
     if not input.dtype.is_complex:
-        raise RuntimeError("istft: requires a complex-valued input tensor matching the output from stft with return_complex=True")
+        raise RuntimeError(
+            "istft: requires a complex-valued input tensor matching the output from stft with return_complex=True"
+        )
     if input.ndim not in (2, 3) or not input.numel():
-        raise RuntimeError(f"istft: expected a non-empty tensor with 2 or 3 dimensions, got shape {shape_text(input.shape)}")
+        raise RuntimeError(
+            f"istft: expected a non-empty tensor with 2 or 3 dimensions, got shape {shape_text(input.shape)}"
+        )
     x = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(1, 2)
     n, frames, bins = x.shape
     onesided = (bins != n_fft) if onesided is None else onesided
     if bins != (n_fft // 2 + 1 if onesided else n_fft):
-        raise RuntimeError(f"istft: expected the frequency dimension to match n_fft={n_fft} and onesided={onesided}, but got {bins}")
+        raise RuntimeError(
+            f"istft: expected the frequency dimension to match n_fft={n_fft} and onesided={onesided}, but got {bins}"
+        )
     if return_complex and onesided:
         raise RuntimeError("istft: cannot have onesided output if window or input is complex; pass onesided=False")
     if hop > win:

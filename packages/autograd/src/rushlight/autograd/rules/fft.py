@@ -12,7 +12,8 @@ def _c2c(g, input_meta, dims, scaling, forward):
 
 
 def _r2c(g, input_meta, dims, scaling):
-    """The spectrum's other half has no gradient of its own: fill it with zeros and take the real part of the way back."""
+    """The spectrum's other half has no gradient of its own: fill it with zeros and take the real part of the way
+    back."""
     last = dims[-1]
     missing = input_meta.shape[last] - g.shape[last]
     full = pad_constant(g, (0,) * (2 * (g.ndim - last - 1)) + (0, missing)) if missing else g

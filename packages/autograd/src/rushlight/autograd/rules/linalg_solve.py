@@ -19,8 +19,13 @@ def _triangular_input(g, input, ans, upper, unitriangular):
     return grad.triu(int(unitriangular)) if upper else grad.tril(-int(unitriangular))
 
 
-vjp(solve_triangular_op, input=_triangular_input,
-    other=lambda g, input, upper, unitriangular: solve_triangular_op.apply((adjoint(input), g), (not upper, unitriangular)))
+vjp(
+    solve_triangular_op,
+    input=_triangular_input,
+    other=lambda g, input, upper, unitriangular: solve_triangular_op.apply(
+        (adjoint(input), g), (not upper, unitriangular)
+    ),
+)
 
 
 def _det(g, input, ans):

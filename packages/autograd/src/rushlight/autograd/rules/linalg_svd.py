@@ -67,7 +67,9 @@ def _qr(g0, g1, ans0, ans1, input_meta, mode):
     if mode == "r":
         raise RuntimeError("linalg.qr: the derivative is not implemented when mode='r'; use mode='reduced'")
     if mode == "complete" and m > n:
-        raise RuntimeError("linalg.qr: the derivative is not implemented when mode='complete' and nrows > ncols; use mode='reduced'")
+        raise RuntimeError(
+            "linalg.qr: the derivative is not implemented when mode='complete' and nrows > ncols; use mode='reduced'"
+        )
     if m >= n:
         return _qr_tall(g0, g1, ans0, ans1)
     # A = [X Y] with X square: X = Q R1, Y = Q R2

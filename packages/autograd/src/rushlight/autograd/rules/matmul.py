@@ -22,7 +22,11 @@ def _matmul_input(g, other, input_meta):
 
 def _matmul_other(g, input, other_meta):
     if input.ndim == 1:
-        return (input.conj() if input.dtype.is_complex else input).unsqueeze(-1) * g.unsqueeze(-2) if other_meta.ndim > 1 else conj(input) * g
+        return (
+            (input.conj() if input.dtype.is_complex else input).unsqueeze(-1) * g.unsqueeze(-2)
+            if other_meta.ndim > 1
+            else conj(input) * g
+        )
     if other_meta.ndim == 1:
         return matmul_op.apply((g.unsqueeze(-2), conj(input))).squeeze(-2)
     if other_meta.ndim == 2 and input.ndim > 2:
@@ -52,4 +56,8 @@ def _linear_bias(g, bias_meta):
 
 
 vjp(linear_op, input=_linear_input, weight=_linear_weight, bias=_linear_bias)
-vjp(linear_weight_op, input=lambda g, grad: matmul_op.apply((conj(grad), g)), grad=lambda g, input: linear_op.apply((conj(input), g, None)))
+vjp(
+    linear_weight_op,
+    input=lambda g, grad: matmul_op.apply((conj(grad), g)),
+    grad=lambda g, input: linear_op.apply((conj(input), g, None)),
+)

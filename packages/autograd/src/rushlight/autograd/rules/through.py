@@ -23,16 +23,28 @@ def vjp_through_decomposition(op: Op, outputs: int = 1) -> None:
 
 def _formula(op: Op, names: list[str], outputs: int) -> Callable:
     def formula(*values: Any) -> list:
-        grads, operands, needs, params = values[:outputs], values[outputs], values[outputs + 1], values[outputs + 2:]
+        grads, operands, needs, params = values[:outputs], values[outputs], values[outputs + 1], values[outputs + 2 :]
         again = modes.is_grad_enabled()
         with modes.enable_grad():
             # Each operand is differentiated as itself, even where one tensor stands in two places.
-            inputs = [x if not need else x.view_as(x) if again else x.detach().requires_grad_() for x, need in zip(operands, needs)]
+            inputs = [
+                x if not need else x.view_as(x) if again else x.detach().requires_grad_()
+                for x, need in zip(operands, needs)
+            ]
             results = op.decomposition(*inputs, *params)
-            pairs = [(r, g) for r, g in zip(results if outputs > 1 else (results,), grads) if g is not None and r.requires_grad]
+            pairs = [
+                (r, g)
+                for r, g in zip(results if outputs > 1 else (results,), grads)
+                if g is not None and r.requires_grad
+            ]
             wanted = [x for x, need in zip(inputs, needs) if need]
-            found = iter(rushlight.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again,
-                                                 allow_unused=True) if pairs else [None] * len(wanted))
+            found = iter(
+                rushlight.autograd.grad(
+                    [r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True
+                )
+                if pairs
+                else [None] * len(wanted)
+            )
         return [next(found) if need else None for need in needs]
 
     formula.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])

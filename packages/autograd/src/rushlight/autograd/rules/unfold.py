@@ -3,6 +3,15 @@
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops.unfold import col2im_op, im2col_op
 
-vjp(im2col_op, input=lambda g, input_meta, kernel_size, dilation, padding, stride: col2im_op.apply(
-    (g,), (input_meta.shape[2:], kernel_size, dilation, padding, stride)))
-vjp(col2im_op, input=lambda g, kernel_size, dilation, padding, stride: im2col_op.apply((g,), (kernel_size, dilation, padding, stride)))
+vjp(
+    im2col_op,
+    input=lambda g, input_meta, kernel_size, dilation, padding, stride: col2im_op.apply(
+        (g,), (input_meta.shape[2:], kernel_size, dilation, padding, stride)
+    ),
+)
+vjp(
+    col2im_op,
+    input=lambda g, kernel_size, dilation, padding, stride: im2col_op.apply(
+        (g,), (kernel_size, dilation, padding, stride)
+    ),
+)

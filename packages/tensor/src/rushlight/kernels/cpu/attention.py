@@ -1,7 +1,9 @@
 """Scaled dot-product attention on numpy arrays, in blocks whose scores stay in the cache.
 
-Scores and probabilities are never all in memory: the forward pass keeps one number per query (the logarithm of the sum of exponentials),
-from which the backward pass makes the probabilities of a block again. Blocks of different samples run on different threads.
+Scores and probabilities are never all in memory: the forward pass keeps one number per query (the logarithm of the sum
+of exponentials),
+from which the backward pass makes the probabilities of a block again. Blocks of different samples run on different
+threads.
 """
 
 from __future__ import annotations
@@ -143,9 +145,11 @@ def _rows(mask: np.ndarray | None, lo: int, hi: int, first: int, last: int, keys
     return None if mask is None else mask[lo:hi, ..., first:last, :keys]
 
 
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float,
-              causal: bool) -> tuple[np.ndarray, np.ndarray]:
-    """`softmax(q @ k.T * scale + mask) @ v` of arrays (N, *, rows, features), and the log-sum of each row (inf where all is masked)."""
+def attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float, causal: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """`softmax(q @ k.T * scale + mask) @ v` of arrays (N, *, rows, features), and the log-sum of each row (inf where
+    all is masked)."""
     out = allocator.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     log_sum = np.empty((*q.shape[:-1], 1), q.dtype)
     step, rows = _plan(q, k)
@@ -163,9 +167,19 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     return out, log_sum
 
 
-def attention_backward(grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray | None,
-                       log_sum: np.ndarray, scale: float, causal: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the probabilities."""
+def attention_backward(
+    grad: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    mask: np.ndarray | None,
+    out: np.ndarray | None,
+    log_sum: np.ndarray,
+    scale: float,
+    causal: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the
+    probabilities."""
     grad_q = allocator.empty(q.shape, q.dtype)
     grad_k, grad_v = np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
     step, rows = _plan(q, k)

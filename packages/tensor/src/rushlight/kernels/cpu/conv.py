@@ -1,6 +1,7 @@
 """Convolution on numpy arrays: windows gathered into columns, then one matrix product per sample (BLAS).
 
-`x` is (N, C, *size), `w` is (F, C / groups, *kernel), the columns of a sample are (C * prod(kernel), prod(out)). The three functions are
+`x` is (N, C, *size), `w` is (F, C / groups, *kernel), the columns of a sample are (C * prod(kernel), prod(out)). The
+three functions are
 each other's gradients: `conv`, `conv_transpose` (gradient by `x`) and `conv_weight` (gradient by `w`).
 """
 
@@ -36,21 +37,36 @@ def _inside(size: tuple[int, ...], padding: tuple[int, ...]) -> tuple:
     return (slice(None), slice(None), *[slice(p, p + s) for s, p in zip(size, padding)])
 
 
-def windows(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> np.ndarray:
+def windows(
+    x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> np.ndarray:
     """A view (N, C, *kernel, *out) of padded `x`: element k of the window at each output position."""
     steps = x.strides[2:]
-    return as_strided(x, x.shape[:2] + kernel + out,
-                      x.strides[:2] + tuple([s * d for s, d in zip(steps, dilation)]) + tuple([s * t for s, t in zip(steps, stride)]))
+    return as_strided(
+        x,
+        x.shape[:2] + kernel + out,
+        x.strides[:2] + tuple([s * d for s, d in zip(steps, dilation)]) + tuple([s * t for s, t in zip(steps, stride)]),
+    )
 
 
 def _taps(kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]):
     """For each kernel position: its index and the slice of the padded input that it meets."""
     for tap in np.ndindex(*kernel):
-        yield (..., *tap), (..., *[slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride)])
+        yield (
+            (..., *tap),
+            (..., *[slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride)]),
+        )
 
 
-def conv(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-         dilation: tuple[int, ...], groups: int) -> np.ndarray:
+def conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> np.ndarray:
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
     if prod(kernel) == 1 and groups == 1 and set(stride) == {1} and not any(padding) and x.flags.c_contiguous:
@@ -68,7 +84,9 @@ def conv(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, 
     return result.reshape(n, filters, *out)
 
 
-def _gatherer(x: np.ndarray, kernel: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Callable[..., np.ndarray]:
+def _gatherer(
+    x: np.ndarray, kernel: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> Callable[..., np.ndarray]:
     """`gather(lo, hi, by_tap)`: the columns of some samples, (samples, C * K, L) or (C * K, samples * L)."""
     xp = padded(x, padding)
     if native.usable(xp, x.shape[0] * x.shape[1] * prod(kernel) * prod(out)):
@@ -91,7 +109,8 @@ def _blocks(n: int, bytes_each: int):
 
 
 def _over_samples(work: Callable[[int, int], None], n: int, bytes_each: int) -> None:
-    """`work(lo, hi)` for blocks of samples whose columns stay in the cache, on all threads when there are several blocks' worth."""
+    """`work(lo, hi)` for blocks of samples whose columns stay in the cache, on all threads when there are several
+    blocks' worth."""
     blocks = list(_blocks(n, max(bytes_each, COLUMN_BYTES // max(1, n // (2 * pool.get_num_threads())))))
 
     def several(first: int, last: int) -> None:
@@ -114,8 +133,15 @@ def _depthwise(xp: np.ndarray, w: np.ndarray, out: tuple, stride: tuple, dilatio
     return result
 
 
-def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-                   dilation: tuple[int, ...], groups: int) -> np.ndarray:
+def conv_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> np.ndarray:
     """The transpose of `conv` as a map of its input: `x` (N, F, *in), `w` (F, C / groups, *kernel) -> (N, C, *out)."""
     n, filters, size, kernel = x.shape[0], x.shape[1], x.shape[2:], w.shape[2:]
     channels = w.shape[1] * groups
@@ -144,25 +170,40 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, out: tuple[int, ...], stride: t
     return result[_inside(out, padding)] if any(padding) else result
 
 
-def overlap_add(columns: np.ndarray, out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-                dilation: tuple[int, ...]) -> np.ndarray:
+def overlap_add(
+    columns: np.ndarray,
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> np.ndarray:
     """Windows (N, C, *kernel, *size) added up where they lie in (N, C, *out): the transpose of taking windows."""
-    kernel, size = columns.shape[2:2 + len(out)], columns.shape[2 + len(out):]
+    kernel, size = columns.shape[2 : 2 + len(out)], columns.shape[2 + len(out) :]
     result = np.zeros((*columns.shape[:2], *[o + 2 * p for o, p in zip(out, padding)]), columns.dtype)
     for tap, part in _taps(kernel, size, stride, dilation):
         result[part] += columns[(slice(None), slice(None), *tap[1:])]
     return result[_inside(out, padding)] if any(padding) else result
 
 
-def conv_weight(x: np.ndarray, grad: np.ndarray, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-                dilation: tuple[int, ...], groups: int) -> np.ndarray:
-    """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups, *kernel)."""
+def conv_weight(
+    x: np.ndarray,
+    grad: np.ndarray,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> np.ndarray:
+    """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups,
+    *kernel)."""
     n, channels, filters, out = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
     if channels == groups == filters:
         xp = padded(x, padding)
         result = np.empty((filters, 1, *kernel), x.dtype)
         for tap, part in _taps(kernel, out, stride, dilation):
-            result[(slice(None), 0, *tap[1:])] = np.einsum("ncl,ncl->c", xp[part].reshape(n, channels, -1), grad.reshape(n, channels, -1))
+            result[(slice(None), 0, *tap[1:])] = np.einsum(
+                "ncl,ncl->c", xp[part].reshape(n, channels, -1), grad.reshape(n, channels, -1)
+            )
         return result
     result = np.zeros((groups, filters // groups, channels // groups * prod(kernel)), x.dtype)
     gather = _gatherer(x, kernel, out, stride, padding, dilation)

@@ -1,6 +1,7 @@
 """Native loops written by hand, for what no scalar definition describes: rows that are normalized, windows, scatters.
 
-A source defines `kernel(lo, hi, layout, arrays...)`, a share of independent tasks, in the language of `source.py`'s loops; `T` stands for
+A source defines `kernel(lo, hi, layout, arrays...)`, a share of independent tasks, in the language of `source.py`'s
+loops; `T` stands for
 the element type, and an assignment `y = exp(...)` becomes the vectorisable polynomial. Arrays must be C-contiguous.
 """
 
@@ -17,7 +18,7 @@ from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.polynomials import POLYNOMIALS
-from rushlight.kernels.source import SHORT, emit
+from rushlight.kernels.source import emit
 
 # Below so many elements numpy is as fast, and nobody should wait for a compiler (0.3 to 1 s, once per machine).
 WORTH = 32768
@@ -38,15 +39,16 @@ def dense(grad: np.ndarray) -> np.ndarray:
 
 
 @cache
-def compiled(source: str, arrays: str, dtype: np.dtype = np.dtype(np.float32)) -> Callable[..., None]:
-    """The native kernel of a source. `arrays` has a letter per array: T (elements), i (int64)."""
-    short = SHORT[dtype.name]
-    kinds = {"T": f"*{short}", "i": "*i64"}
-    return compile_source(_with_exp(source, dtype).replace("T(", f"{short}("), ("u64", "u64", "*i64", *[kinds[a] for a in arrays]))
+def compiled(source: str, arrays: str) -> Callable[..., None]:
+    """The native kernel of a source for float32. `arrays` has a letter per array: T (elements), i (int64)."""
+    kinds = {"T": "*f32", "i": "*i64"}
+    return compile_source(
+        _with_exp(source).replace("T(", "f32("), ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
+    )
 
 
-def _with_exp(source: str, dtype: np.dtype) -> str:
-    program = build_program(s.exp, [dtype], [dtype], tables=(POLYNOMIALS,))
+def _with_exp(source: str) -> str:
+    program = build_program(s.exp, [np.float32], [np.float32], tables=(POLYNOMIALS,))
     lines: list[str] = []
     for number, line in enumerate(source.splitlines()):
         found = _EXP.fullmatch(line)
@@ -59,7 +61,9 @@ def _with_exp(source: str, dtype: np.dtype) -> str:
     return "\n".join(lines) + "\n"
 
 
-def over(kernel: Callable[..., None], tasks: int, elements_each: int, layout: tuple[int, ...], *arrays: np.ndarray) -> None:
+def over(
+    kernel: Callable[..., None], tasks: int, elements_each: int, layout: tuple[int, ...], *arrays: np.ndarray
+) -> None:
     """Run a kernel for all tasks, on all threads when there is work for them."""
     if tasks:
         run_kernel(kernel, tasks, max(1, GRAIN // max(1, elements_each)), np.array(layout, np.int64), *arrays)

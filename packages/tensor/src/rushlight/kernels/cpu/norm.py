@@ -1,7 +1,9 @@
 """layer_norm by rows and batch_norm by channels: numpy for small arrays, native loops for large ones.
 
-The native loops take each row (or each channel) through all its passes while it is in the cache. Gradients by weight and bias are sums
-over rows: each task adds up a block of rows, whose size does not depend on the number of threads, so results do not either.
+The native loops take each row (or each channel) through all its passes while it is in the cache. Gradients by weight
+and bias are sums
+over rows: each task adds up a block of rows, whose size does not depend on the number of threads, so results do not
+either.
 """
 
 from __future__ import annotations
@@ -143,9 +145,24 @@ def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     """Normalized rows, and the mean and reciprocal standard deviation of each."""
     count, size = rows.shape
     if native.worthwhile(rows):
-        out, mean, rstd = allocator.empty(rows.shape, rows.dtype), np.empty((count, 1), rows.dtype), np.empty((count, 1), rows.dtype)
-        native.over(native.compiled(_LAYER_NORM, "TTTTTTT"), count, size, (size,), out, mean, rstd, rows, _or(weight, size, 1, rows.dtype),
-                    _or(bias, size, 0, rows.dtype), np.array([eps], rows.dtype))
+        out, mean, rstd = (
+            allocator.empty(rows.shape, rows.dtype),
+            np.empty((count, 1), rows.dtype),
+            np.empty((count, 1), rows.dtype),
+        )
+        native.over(
+            native.compiled(_LAYER_NORM, "TTTTTTT"),
+            count,
+            size,
+            (size,),
+            out,
+            mean,
+            rstd,
+            rows,
+            _or(weight, size, 1, rows.dtype),
+            _or(bias, size, 0, rows.dtype),
+            np.array([eps], rows.dtype),
+        )
         return out, mean, rstd
     mean = rows.mean(axis=1, keepdims=True)
     result = rows - mean
@@ -159,15 +176,33 @@ def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     return result, mean, rstd
 
 
-def layer_norm_backward(grad: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> Pair:
+def layer_norm_backward(
+    grad: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
+) -> Pair:
     """Gradients of `layer_norm` by rows, weight and bias."""
     grad = native.dense(grad)
     count, size = rows.shape
     if native.worthwhile(rows, grad):
         blocks = -(-count // ROWS)
-        out, by_weight, by_bias = allocator.empty(rows.shape, rows.dtype), np.empty((blocks, size), rows.dtype), np.empty((blocks, size), rows.dtype)
-        native.over(native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT"), blocks, ROWS * size, (size, count, ROWS), out, by_weight, by_bias, grad,
-                    rows, _or(weight, size, 1, rows.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(rstd))
+        out, by_weight, by_bias = (
+            allocator.empty(rows.shape, rows.dtype),
+            np.empty((blocks, size), rows.dtype),
+            np.empty((blocks, size), rows.dtype),
+        )
+        native.over(
+            native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT"),
+            blocks,
+            ROWS * size,
+            (size, count, ROWS),
+            out,
+            by_weight,
+            by_bias,
+            grad,
+            rows,
+            _or(weight, size, 1, rows.dtype),
+            np.ascontiguousarray(mean),
+            np.ascontiguousarray(rstd),
+        )
         return out, by_weight.sum(axis=0), by_bias.sum(axis=0)
     normal = rows - mean
     normal *= rstd
@@ -186,9 +221,24 @@ def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None
     """Channels of (N, C, L) normalized, and the mean and biased variance of each."""
     samples, channels, size = x.shape
     if native.worthwhile(x):
-        out, mean, variance = allocator.empty(x.shape, x.dtype), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        native.over(native.compiled(_BATCH_NORM, "TTTTTTT"), channels, samples * size, x.shape, out, mean, variance, x,
-                    _or(weight, channels, 1, x.dtype), _or(bias, channels, 0, x.dtype), np.array([eps], x.dtype))
+        out, mean, variance = (
+            allocator.empty(x.shape, x.dtype),
+            np.empty(channels, x.dtype),
+            np.empty(channels, x.dtype),
+        )
+        native.over(
+            native.compiled(_BATCH_NORM, "TTTTTTT"),
+            channels,
+            samples * size,
+            x.shape,
+            out,
+            mean,
+            variance,
+            x,
+            _or(weight, channels, 1, x.dtype),
+            _or(bias, channels, 0, x.dtype),
+            np.array([eps], x.dtype),
+        )
         return out, mean, variance
     mean = x.mean(axis=(0, 2))
     result = x - mean[:, None]
@@ -202,15 +252,33 @@ def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None
     return result, mean, variance
 
 
-def batch_norm_backward(grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, variance: np.ndarray,
-                        eps: float) -> Pair:
+def batch_norm_backward(
+    grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, variance: np.ndarray, eps: float
+) -> Pair:
     """Gradients of `batch_norm` by input, weight and bias."""
     grad = native.dense(grad)
     samples, channels, size = x.shape
     if native.worthwhile(x, grad):
-        out, by_weight, by_bias = allocator.empty(x.shape, x.dtype), np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        native.over(native.compiled(_BATCH_NORM_BACKWARD, "TTTTTTTTT"), channels, samples * size, x.shape, out, by_weight, by_bias, grad, x,
-                    _or(weight, channels, 1, x.dtype), np.ascontiguousarray(mean), np.ascontiguousarray(variance), np.array([eps], x.dtype))
+        out, by_weight, by_bias = (
+            allocator.empty(x.shape, x.dtype),
+            np.empty(channels, x.dtype),
+            np.empty(channels, x.dtype),
+        )
+        native.over(
+            native.compiled(_BATCH_NORM_BACKWARD, "TTTTTTTTT"),
+            channels,
+            samples * size,
+            x.shape,
+            out,
+            by_weight,
+            by_bias,
+            grad,
+            x,
+            _or(weight, channels, 1, x.dtype),
+            np.ascontiguousarray(mean),
+            np.ascontiguousarray(variance),
+            np.array([eps], x.dtype),
+        )
         return out, by_weight, by_bias
     count = x.dtype.type(max(samples * size, 1))
     rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))

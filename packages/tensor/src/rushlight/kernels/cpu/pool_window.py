@@ -9,8 +9,14 @@ import numpy as np
 from rushlight.kernels.cpu import native, windows
 
 
-def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-                dilation: tuple[int, ...]) -> tuple[tuple, tuple] | None:
+def _tap_slices(
+    tap: tuple[int, ...],
+    out: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[tuple, tuple] | None:
     """Where one kernel position reads the input, and which outputs it reaches (those whose element lies inside)."""
     reads, reached = [], []
     for t, o, n, s, p, d in zip(tap, out, size, stride, padding, dilation):
@@ -25,9 +31,16 @@ def _tap_slices(tap: tuple[int, ...], out: tuple[int, ...], size: tuple[int, ...
     return (..., *reads), (..., *reached)
 
 
-def max_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-             dilation: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals wins."""
+def max_pool(
+    x: np.ndarray,
+    kernel: tuple[int, ...],
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals
+    wins."""
     if windows.usable(x, x.shape[0] * x.shape[1] * prod(out) * prod(kernel)):
         return windows.max_pool(x, kernel, out, stride, padding, dilation)
     size = x.shape[2:]
@@ -67,8 +80,14 @@ def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...
     return total.reshape(*values.shape[:2], *size)
 
 
-def avg_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-             divisor: np.ndarray) -> np.ndarray:
+def avg_pool(
+    x: np.ndarray,
+    kernel: tuple[int, ...],
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    divisor: np.ndarray,
+) -> np.ndarray:
     """Sum of each window over the divisor."""
     result = np.zeros((*x.shape[:2], *out), x.dtype)
     for tap in np.ndindex(*kernel):
@@ -79,8 +98,14 @@ def avg_pool(x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], strid
     return result
 
 
-def avg_pool_transpose(grad: np.ndarray, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
-                       padding: tuple[int, ...], divisor: np.ndarray) -> np.ndarray:
+def avg_pool_transpose(
+    grad: np.ndarray,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    divisor: np.ndarray,
+) -> np.ndarray:
     """Each output's share spread over its window: the transpose of `avg_pool`."""
     share = grad / divisor
     result = np.zeros((*grad.shape[:2], *size), share.dtype)

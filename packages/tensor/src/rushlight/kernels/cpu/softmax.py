@@ -1,4 +1,5 @@
-"""softmax and cross entropy by rows: numpy for small arrays, native loops that keep a row in the cache for large ones."""
+"""softmax and cross entropy by rows: numpy for small arrays, native loops that keep a row in the cache for large
+ones."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def log_sum_exp(x: np.ndarray, axis: int) -> np.ndarray:
     if axis == x.ndim - 1 and native.worthwhile(x):
         return _rows(_LOG_SUM, "TT", x.shape[-1], np.empty(x.shape[:-1], x.dtype), x)
     if not x.shape[axis]:
-        return np.full(x.shape[:axis] + x.shape[axis + 1:], -np.inf, x.dtype)
+        return np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
     top = x.max(axis=axis, keepdims=True)
     shifted = x - top
     np.exp(shifted, out=shifted)
@@ -127,7 +128,9 @@ def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndar
     """`output * (grad - sum(grad * output))`."""
     grad = native.dense(grad)
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
+        return _rows(
+            _SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output
+        )
     result = grad * output
     total = result.sum(axis=axis, keepdims=True)
     result -= output * total
@@ -138,7 +141,9 @@ def log_softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.
     """`grad - exp(output) * sum(grad)`."""
     grad = native.dense(grad)
     if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(_LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output)
+        return _rows(
+            _LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output
+        )
     result = np.exp(output)
     result *= grad.sum(axis=axis, keepdims=True)
     return np.subtract(grad, result, out=result)
@@ -148,7 +153,15 @@ def scaled_probabilities(x: np.ndarray, log_sum: np.ndarray, scale: np.ndarray, 
     """`exp(x - log_sum) * scale`; `log_sum` and `scale` have no dimension `axis`."""
     if axis == x.ndim - 1 and native.worthwhile(x):
         factors = np.ascontiguousarray(scale, x.dtype)
-        return _rows(_PROBABILITIES, "TTTT", x.shape[-1], allocator.empty(x.shape, x.dtype), x, np.ascontiguousarray(log_sum), factors)
+        return _rows(
+            _PROBABILITIES,
+            "TTTT",
+            x.shape[-1],
+            allocator.empty(x.shape, x.dtype),
+            x,
+            np.ascontiguousarray(log_sum),
+            factors,
+        )
     result = x - np.expand_dims(log_sum, axis)
     np.exp(result, out=result)
     result *= np.expand_dims(scale, axis)

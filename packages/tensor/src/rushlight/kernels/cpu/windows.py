@@ -1,6 +1,7 @@
 """Native loops over the windows of images: max pooling, scattering to planes, columns for convolution.
 
-Tasks are planes (one channel of one sample). `layout` holds sizes and, per dimension, kernel, stride, padding and dilation.
+Tasks are planes (one channel of one sample). `layout` holds sizes and, per dimension, kernel, stride, padding and
+dilation.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ _SCATTER = """def kernel(lo, hi, layout, out, bad, values, indices):
                 store(bad, u64(0), i64(1))
 """
 
+
 def _in_chunks(indent: int) -> str:
     """A loop that copies a row, its body written out 8 and 4 times: short rows become a vector instruction or two.
 
@@ -179,13 +181,27 @@ def _layout(size: Sizes, out: Sizes, kernel: Sizes, stride: Sizes, padding: Size
     return tuple([n for pair in pairs for n in pair])
 
 
-def max_pool(x: np.ndarray, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> tuple[np.ndarray, np.ndarray]:
+def max_pool(
+    x: np.ndarray, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> tuple[np.ndarray, np.ndarray]:
     """Largest elements of windows and their flat positions."""
     values, indices = allocator.empty((*x.shape[:2], *out), x.dtype), allocator.empty((*x.shape[:2], *out), np.int64)
     planes = x.shape[0] * x.shape[1]
-    simple = kernel == stride == (2, 2) and padding == (0, 0) and dilation == (1, 1) and all(2 * o <= n for o, n in zip(out, x.shape[2:]))
-    native.over(native.compiled(_MAX_POOL_2X2 if simple else _MAX_POOL, "TiT"), planes, prod(out) * prod(kernel),
-                _layout(x.shape[2:], out, kernel, stride, padding, dilation), values, indices, x)
+    simple = (
+        kernel == stride == (2, 2)
+        and padding == (0, 0)
+        and dilation == (1, 1)
+        and all(2 * o <= n for o, n in zip(out, x.shape[2:]))
+    )
+    native.over(
+        native.compiled(_MAX_POOL_2X2 if simple else _MAX_POOL, "TiT"),
+        planes,
+        prod(out) * prod(kernel),
+        _layout(x.shape[2:], out, kernel, stride, padding, dilation),
+        values,
+        indices,
+        x,
+    )
     return values, indices
 
 
@@ -194,12 +210,17 @@ def scatter(values: np.ndarray, indices: np.ndarray, size: Sizes) -> np.ndarray 
     out, bad = allocator.empty((*values.shape[:2], *size), values.dtype), np.zeros(1, np.int64)
     planes = values.shape[0] * values.shape[1]
     count = prod(values.shape[2:])
-    native.over(native.compiled(_SCATTER, "TiTi"), planes, prod(size) + count, (prod(size), count), out, bad, values, indices)
+    native.over(
+        native.compiled(_SCATTER, "TiTi"), planes, prod(size) + count, (prod(size), count), out, bad, values, indices
+    )
     return None if bad[0] else out
 
 
-def columns(xp: np.ndarray, lo: int, hi: int, by_tap: bool, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes) -> np.ndarray:
-    """The windows of samples lo..hi of a padded input as columns: (hi - lo, C * K, L), or (C * K, (hi - lo) * L) when `by_tap`."""
+def columns(
+    xp: np.ndarray, lo: int, hi: int, by_tap: bool, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes
+) -> np.ndarray:
+    """The windows of samples lo..hi of a padded input as columns: (hi - lo, C * K, L), or (C * K, (hi - lo) * L) when
+    `by_tap`."""
     channels, length, samples = xp.shape[1], prod(out), hi - lo
     depth = channels * prod(kernel)
     result = allocator.empty((depth, samples * length) if by_tap else (samples, depth, length), xp.dtype)
@@ -209,8 +230,19 @@ def columns(xp: np.ndarray, lo: int, hi: int, by_tap: bool, kernel: Sizes, out: 
     return result
 
 
-def add_columns(padded: np.ndarray, lo: int, hi: int, columns: np.ndarray, kernel: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> None:
+def add_columns(
+    padded: np.ndarray,
+    lo: int,
+    hi: int,
+    columns: np.ndarray,
+    kernel: Sizes,
+    size: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+) -> None:
     """Set samples lo..hi of a padded image to the sums of columns (hi - lo, C * K, L) where they came from."""
     channels = padded.shape[1]
     layout = (*_layout(padded.shape[2:], size, kernel, stride, (0,) * len(size), dilation), lo * channels)
-    native.over(native.compiled(_ADD_COLUMNS, "TT"), (hi - lo) * channels, prod(kernel) * prod(size), layout, padded, columns)
+    native.over(
+        native.compiled(_ADD_COLUMNS, "TT"), (hi - lo) * channels, prod(kernel) * prod(size), layout, padded, columns
+    )
