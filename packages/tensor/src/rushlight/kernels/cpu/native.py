@@ -18,7 +18,7 @@ from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.polynomials import POLYNOMIALS
-from rushlight.kernels.source import emit
+from rushlight.kernels.source import SHORT, emit
 
 # Below so many elements numpy is as fast, and nobody should wait for a compiler (0.3 to 1 s, once per machine).
 WORTH = 32768
@@ -39,16 +39,16 @@ def dense(grad: np.ndarray) -> np.ndarray:
 
 
 @cache
-def compiled(source: str, arrays: str) -> Callable[..., None]:
-    """The native kernel of a source for float32. `arrays` has a letter per array: T (elements), i (int64)."""
-    kinds = {"T": "*f32", "i": "*i64"}
-    return compile_source(
-        _with_exp(source).replace("T(", "f32("), ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
-    )
+def compiled(source: str, arrays: str, dtype: np.dtype | None = None) -> Callable[..., None]:
+    """The native kernel of a source. `arrays` has a letter per array: T (elements of `dtype`, float32), i (int64)."""
+    dtype = np.dtype(np.float32 if dtype is None else dtype)
+    short = SHORT[dtype.name]
+    kinds = {"T": f"*{short}", "i": "*i64"}
+    signature = ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
+    return compile_source(_with_exp(source, dtype).replace("T(", f"{short}("), signature)
 
 
-def _with_exp(source: str) -> str:
-    program = build_program(s.exp, [np.float32], [np.float32], tables=(POLYNOMIALS,))
+def _with_exp(source: str, dtype: np.dtype) -> str:
     lines: list[str] = []
     for number, line in enumerate(source.splitlines()):
         found = _EXP.fullmatch(line)
@@ -56,6 +56,7 @@ def _with_exp(source: str) -> str:
             lines.append(line)
             continue
         indent, name, argument = found.groups()
+        program = build_program(s.exp, [dtype], [dtype], tables=(POLYNOMIALS,))
         steps, (result,) = emit(program, [f"argument{number}"], prefix=f"exp{number}_")
         lines += [f"{indent}{step}" for step in (f"argument{number} = {argument}", *steps, f"{name} = {result}")]
     return "\n".join(lines) + "\n"
