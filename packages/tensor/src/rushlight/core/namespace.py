@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
-from rushlight.core import devices, dtypes, layout, siblings
+from rushlight.core import devices, dtypes, layout, settings, siblings
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
@@ -47,6 +47,7 @@ _FIXED: dict[str, Any] = {
     "memory_format": layout.memory_format,
     "layout": layout.layout,
     "strided": layout.strided,
+    **{name: getattr(settings, name) for name in settings.__all__},
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL},
     **dtypes.ALIASES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -120,6 +121,32 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
 
 
 @function(method=False, out=False)
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Device = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor over the bytes of a file; with `shared` changes go to the file, which is made or grown to fit.
+
+    Raises FileNotFoundError when there is no file, RuntimeError when it is too small and not shared.
+    """
+    kind = as_dtype("from_file", dtype)
+    need = size * kind.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < need:
+                file.truncate(need)
+    elif os.path.getsize(filename) < need:
+        raise RuntimeError(f"from_file: {filename} has fewer than {need} bytes")
+    return from_numpy(np.memmap(filename, kind.numpy, "r+" if shared else "c", shape=(size,)))
+
+
+@function(method=False, out=False)
 def scalar_tensor(
     s: Any,
     *,
@@ -183,6 +210,12 @@ def _dlpack(
     return self.numpy().__dlpack__(
         stream=stream, **{name: value for name, value in options.items() if value is not None}
     )
+
+
+@function(method=False, out=False)
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule over the memory of a tensor. Raises BufferError for tensors that require grad."""
+    return tensor.__dlpack__()
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:

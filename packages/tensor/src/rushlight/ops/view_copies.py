@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core.front import EXPORTS, function
+from rushlight.core.errors import check_dim
+from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
+from rushlight.ops.complex import view_as_complex, view_as_real
+from rushlight.ops.slicing import sliced
 
 
 def _copied(result: Any) -> Any:
@@ -40,4 +43,19 @@ _VIEWS = (
 )
 for _name in _VIEWS:
     _copying(_name, getattr(Tensor, _name))
-_copying("alias", EXPORTS["alias"] if "alias" in EXPORTS else lambda input: input)
+_copying("alias", lambda input: input)
+_copying("view_as_real", view_as_real)
+_copying("view_as_complex", view_as_complex)
+
+
+@function(method=False)
+def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """A copy of `start:end:step` of dimension `dim`. Raises IndexError when `dim` is out of range.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.slice_copy(rushlight.arange(5), 0, 1, 4)
+        tensor([1, 2, 3])
+    """
+    at = check_dim("slice_copy", dim, input.ndim)
+    return sliced(input, at, *slice(start, end, step).indices(input.shape[at])).clone()

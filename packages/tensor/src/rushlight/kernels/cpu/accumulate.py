@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu.jit import compile_source
 
 # Tasks are blocks of columns, so that no two threads write to one place and the order of additions does not depend on
 # their number.
@@ -27,6 +28,10 @@ _ADD_ROWS = """def kernel(lo, hi, layout, out, values, index):
                 at = u64(target + j)
                 scratch_store(out, at, scratch_load(out, at) + load(values, u64(source + j)))
 """
+_SIGNATURES = {
+    np.dtype(name): ("u64", "u64", "*i64", f"*{short}", f"*{short}", "*i64")
+    for name, short in (("float32", "f32"), ("float64", "f64"))
+}
 _BLOCK = 64  # columns of a task: four cache lines of float32
 
 
@@ -39,7 +44,7 @@ def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
         return
     if _is_native(target, values):
         width = values.size // len(index)
-        kernel = native.compiled(_ADD_ROWS, "TTi", target.dtype)
+        kernel = compile_source(_ADD_ROWS, _SIGNATURES[target.dtype])
         step = min(width, _BLOCK)
         layout = (width, len(index), step)
         native.over(
@@ -52,7 +57,7 @@ def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 
 
 def _is_native(target: np.ndarray, values: np.ndarray) -> bool:
-    same = target.dtype == values.dtype and target.dtype in (np.float32, np.float64)
+    same = target.dtype == values.dtype and target.dtype in _SIGNATURES
     return values.size >= native.WORTH and same and target.flags.c_contiguous and values.flags.c_contiguous
 
 
