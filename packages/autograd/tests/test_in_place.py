@@ -237,3 +237,15 @@ def test_retained_gradient_and_hooks_stay_with_the_value_they_were_made_for():
     y.mul_(10)
     y.sum().backward()
     assert y.grad.tolist() == [1, 1] and seen == [[10, 10]]
+
+
+def test_long_chain_of_views():
+    x = rushlight.ones(2, 3, requires_grad=True)
+    y = x * 1
+    v = y
+    for _ in range(3000):
+        v = v.t()
+    y.mul_(2)
+    v.mul_(3)
+    v.sum().backward()
+    assert x.grad.tolist() == [[6] * 3] * 2

@@ -9,8 +9,16 @@ from weakref import ref
 
 from rushlight.autograd import api
 from rushlight.autograd.node import Handle, Node
-from rushlight.autograd.state import AutogradState, edge_of, is_leaf, new_state, refreshed, state_of, view_of
-from rushlight.autograd.views import base_and_steps
+from rushlight.autograd.state import (
+    AutogradState,
+    base_and_steps,
+    edge_of,
+    is_leaf,
+    new_state,
+    refreshed,
+    state_of,
+    view_of,
+)
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
 

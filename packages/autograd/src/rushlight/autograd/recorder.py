@@ -11,7 +11,7 @@ from rushlight.autograd.node import OpNode, next_order
 from rushlight.autograd.recipe import Recipe
 from rushlight.autograd.rules.registry import Row, row_of
 from rushlight.autograd.saved import pack, quietly
-from rushlight.autograd.state import NO_GRAD, AutogradState, edge_of, new_state
+from rushlight.autograd.state import NO_GRAD, AutogradState, edge_of, follow, new_state
 from rushlight.autograd.unrolled import unrolled_record
 from rushlight.autograd.views import check_writable, rewrite_history
 from rushlight.core.meta import Meta
@@ -118,7 +118,8 @@ def _view(recipe: Recipe, run: Callable) -> Callable:
     def observed(result: Tensor, operands: tuple) -> Tensor:
         made, node = result._auto, make_node(recipe, operands, (result,))
         attach(result, node, 0)
-        result._auto.view, result._auto.origin = made, operands[0]._auto
+        result._auto.view = made
+        follow(result._auto, operands[0])
         return result
 
     return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors, True)(
@@ -138,11 +139,11 @@ def _several_views(recipe: Recipe, run: Callable) -> Callable:
         if not mode.enabled:
             return tuple([_idle(view) for view in results])
         node = make_node(recipe, operands, results)
-        origin = operands[0]._auto
         for i, view in enumerate(results):
             made = view._auto
             attach(view, node, i)
-            view._auto.view, view._auto.origin = made, origin
+            view._auto.view = made
+            follow(view._auto, operands[0])
         return results
 
     return record

@@ -8,11 +8,14 @@ from weakref import ref
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, next_order
 from rushlight.autograd.references import references
+from rushlight.core import dispatch
 from rushlight.core.tensor import Tensor
+
+Steps = tuple[tuple, ...]  # (op, numbers, params, index of the result) of each view op
 
 _new = object.__new__
 
-# Values of `AutogradState.origin` besides the state of the input that a view was made from.
+# Values of `AutogradState.origin` besides the state of a base.
 STALE = "a view whose base was changed since"
 NO_GRAD = "a view made under no_grad"
 CUSTOM = "a view made inside a custom Function"
@@ -22,16 +25,17 @@ class AutogradState:
     """The autograd side of a tensor (its `_auto` slot).
 
     `edge` is the node that made the tensor and which of its outputs it is; None for a leaf. A state never comes to name
-    another node: an in-place operation gives the tensor a new state. So a view is up to date as long as its input still
-    has the state it had when the view was made, which is its `origin`. `view` says how the view was made (see
-    `rushlight.core.eager`).
+    another node: an in-place operation gives the tensor a new state, and one on a view gives the base a new state. So a
+    view is up to date as long as its `base` still has the state it had when the view was made, which is its `origin`.
+    `view` says how the view was made (see `rushlight.core.eager`).
     """
 
-    __slots__ = ("edge", "grad", "view", "origin", "leaf_edge", "post_hooks", "retains", "__weakref__")
+    __slots__ = ("edge", "grad", "view", "base", "origin", "leaf_edge", "post_hooks", "retains", "__weakref__")
 
     edge: Edge | None
     grad: Tensor | None
     view: tuple | None
+    base: Tensor | None  # set where there is an origin
     origin: Any
     leaf_edge: Edge | None
     post_hooks: dict | None
@@ -42,7 +46,7 @@ def new_state(edge: Edge | None, view: tuple | None = None, origin: Any = None) 
     """A state with nothing but its place in the graph."""
     state = _new(AutogradState)
     state.edge, state.view, state.origin = edge, view, origin
-    state.grad = state.leaf_edge = state.post_hooks = None
+    state.base = state.grad = state.leaf_edge = state.post_hooks = None
     state.retains = False
     return state
 
@@ -59,6 +63,25 @@ def view_of(x: Tensor) -> tuple | None:
     """How a view was made, None for a tensor that is not a view."""
     state = x._auto
     return state.view if type(state) is AutogradState else state
+
+
+def base_and_steps(x: Tensor, base: Tensor | None = None) -> tuple[Tensor, Steps]:
+    """The tensor that is no view (or `base`), and the view ops that lead from it to `x`."""
+    steps = []
+    made = view_of(x)
+    while made is not None and x is not base:
+        source, *step = made
+        steps.append(tuple(step))
+        x, made = source, view_of(source)
+    return x, tuple(reversed(steps))
+
+
+def replay(x: Tensor, steps: Steps) -> Tensor:
+    """The view of `x` that the steps make."""
+    for op, numbers, params, index in steps:
+        made = op.apply((x, *numbers), params)
+        x = made if index is None else made[index]
+    return x
 
 
 def edge_of(x: Tensor) -> Edge:
@@ -88,20 +111,16 @@ def refreshed(x: Tensor) -> AutogradState:
     """The state of a view, with its history renewed when its base was changed in place since the view was made."""
     state = x._auto
     origin = state.origin
-    if origin is None or origin is CUSTOM or origin is NO_GRAD:
+    if origin is None or origin is CUSTOM or origin is NO_GRAD or (origin is not STALE and origin is state.base._auto):
         return state
-    source, op, numbers, params, index = state.view
-    if type(source._auto) is AutogradState:
-        refreshed(source)
-    if origin is source._auto:
-        return state
+    base, steps = base_and_steps(x, state.base)
     before = mode.enabled
     set_enabled(True)
     try:
-        fresh = op.execute((source, *numbers), params)
+        with dispatch.push(None):  # no handler is to see it: the value is there already
+            fresh = replay(base, steps)
     finally:
         set_enabled(before)
-    fresh = fresh if index is None else fresh[index]
     x._meta = fresh._meta
     if type(fresh._auto) is AutogradState:
         renewed = x._auto = fresh._auto
@@ -112,6 +131,15 @@ def refreshed(x: Tensor) -> AutogradState:
         return renewed
     state.edge, state.origin = None, None  # the base was detached: nothing to differentiate by any more
     return state
+
+
+def follow(view: AutogradState, source: Tensor) -> None:
+    """Tie the state of a fresh view to the base of the tensor that it was made from."""
+    state = source._auto
+    if state.origin is None:
+        view.base, view.origin = source, state
+    else:
+        view.base, view.origin = state.base, state.origin
 
 
 def is_leaf(x: Tensor) -> bool:

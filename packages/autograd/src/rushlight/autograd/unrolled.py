@@ -17,7 +17,7 @@ from rushlight.autograd.fit import fit
 from rushlight.autograd.modes import mode
 from rushlight.autograd.node import FREED_MESSAGE, changed_message, next_order
 from rushlight.autograd.references import ATTRIBUTE_AND_LOCAL
-from rushlight.autograd.state import AutogradState, edge_of
+from rushlight.autograd.state import AutogradState, edge_of, follow
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
@@ -32,6 +32,7 @@ _GLOBALS = {
     "changed_message": changed_message,
     "edge_of": edge_of,
     "fit": fit,
+    "follow": follow,
     "getrefcount": getrefcount,
     "mode": mode,
     "new": object.__new__,
@@ -104,7 +105,8 @@ def unrolled_record(arity: int, wanted: tuple[int, ...], saves: Saves, tensors: 
         "        state.edge = (node, 0)",
         "        state.grad = state.view = state.origin = state.leaf_edge = state.post_hooks = None",
         "        state.retains = False",
-        "        state.view, state.origin = result._auto, x0._auto" if is_view else "",
+        "        state.view = result._auto" if is_view else "",
+        "        follow(state, x0)" if is_view else "",
         "        result._auto = state",
         "        result._meta = meta._twin or meta.with_grad(True)",
         "        return result",

@@ -18,35 +18,17 @@ from rushlight.autograd.state import (
     NO_GRAD,
     STALE,
     AutogradState,
+    Steps,
+    base_and_steps,
     edge_of,
     is_leaf,
     new_state,
+    replay,
     state_of,
     view_of,
 )
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.copy import clone, copy_, zero_
-
-Steps = tuple[tuple, ...]
-
-
-def base_and_steps(x: Tensor) -> tuple[Tensor, Steps]:
-    """The tensor that is no view, and the view ops that lead from it to `x`."""
-    steps = []
-    made = view_of(x)
-    while made is not None:
-        source, *step = made
-        steps.append(tuple(step))
-        x, made = source, view_of(source)
-    return x, tuple(reversed(steps))
-
-
-def replay(x: Tensor, steps: Steps) -> Tensor:
-    """The view of `x` that the steps make."""
-    for op, numbers, params, index in steps:
-        made = op.apply((x, *numbers), params)
-        x = made if index is None else made[index]
-    return x
 
 
 def check_writable(name: str, x: Tensor) -> None:
