@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.compiler import _config
-from rushlight.compiler._compiled import Compiled, wrapper
+from rushlight.compiler._compiled import Compiled, original_of, wrapper
 from rushlight.compiler._module import optimized_module
 from rushlight.compiler.backends import registry
 from rushlight.compiler.capture import allow
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BUILT_IN = ("eager", "aot_eager", "inductor")
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
@@ -57,7 +58,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     module_base = None if inspect.isclass(model) else allow.module_type(model)
     if module_base is not None:
         return optimized_module(model, module_base, lambda fn: wrapper(_new(fn, call, settings, fullgraph)))
-    return wrapper(_new(getattr(model, "_rushlight_original", model), call, settings, fullgraph))
+    return wrapper(_new(original_of(model), call, settings, fullgraph))
 
 
 def _new(fn: Callable, backend: Callable, options: dict, fullgraph: bool) -> Compiled:
@@ -71,9 +72,15 @@ def _lazy_backend(backend: str | Callable) -> Callable:
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"compile: backend must be a name or a function, got {type(backend).__name__}")
-    from rushlight.compiler.backends import registry  # backends load code generators
+    from rushlight.compiler.backends import registry
 
-    return registry.lookup(backend)
+    if backend not in BUILT_IN:
+        return registry.lookup(backend)
+
+    def load_when_needed(graph: Any, metas: list, options: dict) -> Callable:
+        return registry.lookup(backend)(graph, metas, options)  # code generators take long to load
+
+    return load_when_needed
 
 
 def disable(fn: Callable | None = None, recursive: bool = True) -> Any:
@@ -89,7 +96,7 @@ def disable(fn: Callable | None = None, recursive: bool = True) -> Any:
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive)
-    fn = getattr(fn, "_rushlight_original", fn)
+    fn = original_of(fn)
 
     @functools.wraps(fn)
     def eager(*args: Any, **kwargs: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from rushlight.compiler import _config, _logs
@@ -108,6 +109,11 @@ class Compiled:
         with self.lock:
             self.entries, self.aborts, self.recompiles = [], [], []
             self.waiting = 0
+
+
+def original_of(fn: Any) -> Any:
+    """The function behind a compiled one; anything else as it is."""
+    return fn.__dict__.get("_rushlight_original", fn) if type(fn) is FunctionType else fn
 
 
 def wrapper(state: Compiled) -> Callable:

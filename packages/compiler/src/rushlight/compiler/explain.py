@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture.capture import Abort, capture
 from rushlight.compiler.graph.ir import Graph
 
 
 @dataclass
 class Explanation:
-    """The result of `explain`: the graphs, the guards as source, and the reasons for eager execution."""
+    """The result of `explain`: graphs, guards as source, reasons for eager execution and for compiling again."""
 
     graphs: list[Graph] = field(default_factory=list)
     guards: str = ""
     break_reasons: list[str] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
 
     @property
     def graph_count(self) -> int:
@@ -36,10 +38,15 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]
         lines += [f"runs eagerly: {reason}" for reason in self.break_reasons]
+        lines += [f"was compiled again: {reason}" for reason in self.recompiles]
         lines += [str(graph) for graph in self.graphs]
         if self.guards:
             lines += ["guards and effects:", self.guards]
         return "\n".join(lines)
+
+
+def _no_backend(graph: Graph, metas: list, options: dict) -> Callable[[list], list]:
+    return lambda inputs: []
 
 
 def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanation]:
@@ -53,12 +60,14 @@ def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanatio
     """
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        target = getattr(fn, "_rushlight_original", fn)
+        call = getattr(fn, "_compiled_call", fn)
+        target = original_of(call)
+        state = getattr(call, "_rushlight_state", None)
+        recompiles = list(state.recompiles) if state is not None else []
         try:
-            entry = capture(target, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a,
-                            k: None)
+            entry = capture(target, args, kwargs, _no_backend, {}, target)
         except Abort as abort:
-            return Explanation(break_reasons=[str(abort)])
-        return Explanation([entry.graph], entry.source)
+            return Explanation(break_reasons=[str(abort)], recompiles=recompiles)
+        return Explanation([entry.graph], entry.source, [], recompiles)
 
     return explained(*extra) if extra else explained

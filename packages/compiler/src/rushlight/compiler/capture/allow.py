@@ -62,19 +62,24 @@ def allow_in_graph(fn: Callable) -> Callable:
     return fn
 
 
+def home(fn: FunctionType) -> str:
+    """The module of a function. Examples in docstrings are nobody's, though they carry the name of the module."""
+    return "" if fn.__code__.co_filename.startswith("<doctest") else fn.__module__ or ""
+
+
 def is_leaf(fn: Any) -> bool:
     """Does this function run natively on tracers?"""
     if id(fn) in _leaf_functions:
         return True
     if not isinstance(fn, FunctionType) or fn.__name__ in NOT_LEAF:
         return False
-    module = fn.__module__ or ""
+    module = home(fn)
     return module in LEAF_MODULES or any(module == p or module.startswith(p + ".") for p in LEAF_PACKAGES)
 
 
 def is_opaque(fn: FunctionType) -> bool:
     """Is this framework code that must not be interpreted (it works on the state that a dry run must not touch)?"""
-    module = fn.__module__ or ""
+    module = home(fn)
     return is_framework_module(module) and (not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF)
 
 

@@ -61,7 +61,7 @@ def framework_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> 
 
 def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
     """Calls of framework functions that only read or switch state; None for other functions."""
-    module, name = fn.__module__ or "", fn.__name__
+    module, name = allow.home(fn), fn.__name__
     if not allow.is_framework_module(module):
         return None
     if module.startswith("rushlight.autograd") and name == "is_grad_enabled":
