@@ -49,7 +49,7 @@ def _made(name: str, M: int, options: dict[str, Any], values: Callable[[Tensor, 
 
 def _cosines(weights: Iterable[float]) -> Callable[[Tensor, int], Tensor]:
     def values(place: Tensor, last: int) -> Tensor:
-        total = place * 0
+        total: Tensor = place * 0
         for i, weight in enumerate(weights):
             total = total + (place * (2 * math.pi * i / last)).cos() * (weight * (-1) ** i)
         return total

@@ -98,7 +98,7 @@ class MultiheadAttention(Module):
         swap = self.batch_first and query.ndim == 3
         if swap:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        separate = (
+        separate: dict[str, Any] = (
             {}
             if self._qkv_same_embed_dim
             else {
