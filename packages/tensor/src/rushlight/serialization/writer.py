@@ -35,6 +35,7 @@ class _Name:
 
 
 _REBUILD_TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_UNTYPED = _Name("torch._utils", "_rebuild_tensor_v3")  # for dtypes that have no storage class
 _REBUILD_PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
 _ORDERED_DICT = _Name("collections", "OrderedDict")
@@ -131,9 +132,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
         storage, m = plain.storage(), plain._meta
         key, _ = self.storages.setdefault(id(storage), (str(len(self.storages)), storage))
         ref = _StorageRef(key, storage.nbytes // m.dtype.itemsize, m.dtype)
-        self._save_call(
-            _REBUILD_TENSOR, (ref, plain.storage_offset(), tuple(m.shape), m.strides, x.requires_grad, OrderedDict()), x
-        )
+        geometry = (ref, plain.storage_offset(), tuple(m.shape), m.strides, x.requires_grad, OrderedDict())
+        if m.dtype.name in _STORAGE_NAMES:
+            self._save_call(_REBUILD_TENSOR, geometry, x)
+        else:
+            self._save_call(_REBUILD_UNTYPED, (*geometry, m.dtype), x)
 
 
 def save(

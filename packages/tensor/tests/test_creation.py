@@ -1,0 +1,110 @@
+"""Creation: what data becomes which dtype, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight import tensor
+
+DTYPES = [
+    (1, "int64"),
+    (1.0, "float32"),
+    (True, "bool"),
+    (1j, "complex64"),
+    ([1, 2.5], "float32"),
+    ([True, 2], "int64"),
+    ([], "float32"),
+    (np.float64(1), "float64"),
+    (np.zeros(2, np.int16), "int16"),
+    ([tensor(1), tensor(2.5)], "float32"),
+    ([np.int32(1)], "int32"),
+]
+
+
+@pytest.mark.parametrize(("data", "name"), DTYPES, ids=str)
+def test_dtype_of_data(data, name):
+    assert tensor(data).dtype is getattr(rushlight, name)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        ([[1], [1, 2]], ValueError),
+        ("a", TypeError),
+        (None, RuntimeError),
+        ({"a": 1}, RuntimeError),
+        (2**70, ValueError),
+        (2**63, ValueError),
+    ],
+    ids=str,
+)
+def test_other_data_is_refused(data, error):
+    with pytest.raises(error):
+        tensor(data)
+
+
+def test_tensor_copies_and_as_tensor_does_not():
+    array = np.zeros(2)
+    copied, shared = tensor(array), rushlight.as_tensor(array)
+    array[0] = 1
+    assert copied[0] == 0 and shared[0] == 1
+    assert rushlight.as_tensor(shared) is shared
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [((3,), [0, 1, 2]), ((1, 2, 0.25), [1, 1.25, 1.5, 1.75]), ((5, 0, -2), [5, 3, 1]), ((2, 2), []), ((0.0, 1), [0])],
+)
+def test_arange(arguments, values):
+    got = rushlight.arange(*arguments)
+    assert got.tolist() == values
+    assert got.dtype is (rushlight.int64 if all(isinstance(a, int) for a in arguments) else rushlight.float32)
+
+
+def test_ranges_end_exactly_and_are_symmetric():
+    for steps in (1, 2, 7, 100):
+        line = rushlight.linspace(-0.3, 0.3, steps, dtype=rushlight.float64)
+        assert line[0] == -0.3 and (steps == 1 or line[-1] == 0.3)
+        assert steps == 1 or np.allclose(line.numpy(), -line.numpy()[::-1], atol=1e-17)
+    assert rushlight.logspace(0, 3, 4, base=2).tolist() == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: rushlight.zeros(-1), RuntimeError),
+        (lambda: rushlight.zeros(2, dtype="float32"), TypeError),
+        (lambda: rushlight.full((2,), 300, dtype=rushlight.uint8), RuntimeError),
+        (lambda: rushlight.zeros(2).fill_(1e300), RuntimeError),
+        (lambda: rushlight.arange(0, 5, -1), RuntimeError),
+        (lambda: rushlight.arange(0, 5, 0), RuntimeError),
+        (lambda: rushlight.eye(-1), RuntimeError),
+        (lambda: rushlight.linspace(0, 1, -1), RuntimeError),
+    ],
+)
+def test_impossible_requests_are_refused(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_like_and_new_follow_their_model():
+    x = rushlight.zeros(2, 3, dtype=rushlight.float64).T
+    for made in (rushlight.ones_like(x), rushlight.full_like(x, 7), rushlight.empty_like(x)):
+        assert (made.dtype, made.shape, made.stride()) == (x.dtype, x.shape, x.stride())
+    assert rushlight.rand_like(x).shape == x.shape
+    assert x.new_full((2,), 3).dtype is x.dtype and x.new_tensor([1, 2]).tolist() == [1, 2]
+    assert x.new_zeros(2, 2).shape == (2, 2)
+
+
+def test_conversions_return_the_tensor_itself_where_nothing_changes():
+    x = rushlight.ones(2)
+    assert x.float() is x and x.to(rushlight.float32) is x and x.to("cpu") is x and x.contiguous() is x
+    assert x.to(rushlight.float32, copy=True) is not x
+    assert (
+        x.to(rushlight.ones(1).long()).dtype is rushlight.int64 and x.to("cpu", rushlight.int8).dtype is rushlight.int8
+    )
+    assert x.type() == "rushlight.FloatTensor" and x.type("torch.LongTensor").dtype is rushlight.int64
+    with pytest.raises(TypeError, match="takes"):
+        x.to(rushlight.float32, 3)

@@ -1,0 +1,115 @@
+"""Random numbers: where they come from, that they repeat, and how they are distributed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.kernels.cpu import philox
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    with rushlight.random.fork_rng():
+        rushlight.manual_seed(0)
+        yield
+
+
+def test_philox_gives_the_published_words():
+    # from the reference implementation's table of known answers
+    assert [hex(w) for w in philox.block_words(0, 0, 1)[0]] == ["0x6627e8d5", "0xe169c58d", "0xbc57ac4c", "0x9b00dbd8"]
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**63 + 11, 2**64 - 1])
+@pytest.mark.parametrize("first", [0, 2**32 - 2, 2**64 - 3])
+def test_compiled_words_are_those_of_numpy(seed, first):
+    assert np.array_equal(philox.native_words(seed, first, 9), philox.block_words(seed, first, 9))
+
+
+@pytest.mark.parametrize("draw", [rushlight.rand, rushlight.randn], ids=["rand", "randn"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_an_element_depends_on_seed_offset_and_place_only(draw, dtype):
+    kind, threads = getattr(rushlight, dtype), rushlight.get_num_threads()
+    g = rushlight.Generator()
+    many = draw(150_001, dtype=kind, generator=g.manual_seed(3))
+    few = draw(10, dtype=kind, generator=g.manual_seed(3))
+    assert many[:10].equal(few)
+    try:
+        rushlight.set_num_threads(1)
+        assert draw(150_001, dtype=kind, generator=g.manual_seed(3)).equal(many)
+    finally:
+        rushlight.set_num_threads(threads)
+    assert not draw(10, dtype=kind, generator=g).equal(few)
+
+
+def test_state_is_kept_and_restored():
+    state = rushlight.get_rng_state()
+    first = rushlight.randn(5)
+    assert not rushlight.randn(5).equal(first)
+    rushlight.set_rng_state(state)
+    assert rushlight.randn(5).equal(first)
+    with pytest.raises(RuntimeError, match="uint8 tensor of 16"):
+        rushlight.set_rng_state(rushlight.zeros(3, dtype=rushlight.uint8))
+    with pytest.raises(RuntimeError, match="64 bits"):
+        rushlight.manual_seed(2**64)
+
+
+N = 200_000
+# What is drawn, its mean and its standard deviation.
+DISTRIBUTIONS = {
+    "uniform": (lambda: rushlight.empty(N).uniform_(2, 5), 3.5, 3 / 12**0.5),
+    "normal": (lambda: rushlight.empty(N).normal_(1, 3), 1, 3),
+    "complex": (lambda: rushlight.randn(N, dtype=rushlight.complex64).abs() ** 2, 1, 1),
+    "exponential": (lambda: rushlight.empty(N).exponential_(2), 0.5, 0.5),
+    "geometric": (lambda: rushlight.empty(N).geometric_(0.3), 1 / 0.3, 0.7**0.5 / 0.3),
+    "log_normal": (lambda: rushlight.empty(N).log_normal_(0, 0.5), 1.1331, 0.6039),
+    "bernoulli": (lambda: rushlight.bernoulli(rushlight.full((N,), 0.3)), 0.3, 0.21**0.5),
+    "randint": (lambda: rushlight.randint(3, 9, (N,)), 5.5, (35 / 12) ** 0.5),
+    "wide randint": (lambda: rushlight.randint(0, 1 << 40, (N,)).double() / (1 << 40), 0.5, 12**-0.5),
+    "small poisson": (lambda: rushlight.poisson(rushlight.full((N,), 0.7)), 0.7, 0.7**0.5),
+    "large poisson": (lambda: rushlight.poisson(rushlight.full((N,), 40.0)), 40, 40**0.5),
+    "multinomial": (lambda: rushlight.multinomial(rushlight.tensor([1.0, 2.0, 7.0]), N, True), 1.6, 0.44**0.5),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_mean_and_deviation(name):
+    draw, mean, deviation = DISTRIBUTIONS[name]
+    values = draw().double().numpy()
+    error = deviation / N**0.5
+    assert abs(values.mean() - mean) < 5 * error
+    assert abs(values.std() - deviation) < 0.02 * deviation
+
+
+def test_uniform_numbers_stay_below_their_end():
+    for dtype in (rushlight.float16, rushlight.bfloat16, rushlight.float32):
+        assert float(rushlight.rand(100_000, dtype=dtype).max()) < 1
+        assert float(rushlight.empty(100_000, dtype=dtype).uniform_(1, 3).max()) < 3
+
+
+def test_permutations_and_draws_without_replacement_name_each_once():
+    for n in (0, 1, 2, 1000):
+        assert np.array_equal(np.sort(rushlight.randperm(n).numpy()), np.arange(n))
+    drawn = rushlight.multinomial(rushlight.rand(4, 9) + 0.1, 9)
+    assert np.array_equal(np.sort(drawn.numpy(), -1), np.tile(np.arange(9), (4, 1)))
+    firsts = rushlight.multinomial(rushlight.tensor([[0.0, 1, 3]]).expand(20_000, 3), 1)
+    assert abs(float((firsts == 2).double().mean()) - 0.75) < 0.02 and int(firsts.min()) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: rushlight.rand(2, dtype=rushlight.int64), "floating point"),
+        (lambda: rushlight.randint(5, 5, (2,)), "low < high"),
+        (lambda: rushlight.empty(2).normal_(0, -1), "std >= 0"),
+        (lambda: rushlight.bernoulli(rushlight.tensor([1.5])), r"\[0, 1\]"),
+        (lambda: rushlight.multinomial(rushlight.tensor([0.0, 0.0]), 1), "sum of probabilities"),
+        (lambda: rushlight.multinomial(rushlight.tensor([1.0, -1.0]), 1), "element < 0"),
+        (lambda: rushlight.poisson(rushlight.tensor([-1.0])), "non-negative"),
+        (lambda: rushlight.empty(2).exponential_(0), "lambda > 0"),
+    ],
+)
+def test_impossible_parameters_are_refused(call, match):
+    with pytest.raises(RuntimeError, match=match):
+        call()
