@@ -49,6 +49,10 @@ class Adam(Optimizer):
             eps=(eps, eps >= 0),
             weight_decay=(weight_decay, weight_decay >= 0),
         )
+        if foreach and not capturable and any(isinstance(x, Tensor) for x in (lr, *betas)):
+            raise ValueError("lr and betas as Tensors are not supported for capturable=False and foreach=True")
+        if len({isinstance(beta, Tensor) for beta in betas}) > 1:
+            raise ValueError("betas must be either both floats or both Tensors")
         for i, beta in enumerate(betas):
             if not 0 <= as_float(beta) < 1:
                 raise ValueError(f"{type(self).__name__}: invalid beta parameter at index {i}: {beta}")
@@ -85,7 +89,9 @@ class Adam(Optimizer):
         for p, g, state in zip(params, grads, states):
             self._update_one(group, p, g, state)
 
-    def _native_update(self, native: Batch, group: dict[str, Any], columns: list[list[Tensor]], states: list[dict]) -> None:
+    def _native_update(
+        self, native: Batch, group: dict[str, Any], columns: list[list[Tensor]], states: list[dict]
+    ) -> None:
         lr, decay = as_float(group["lr"]), group["weight_decay"]
         beta1, beta2 = map(as_float, group["betas"])
         decoupled = group["decoupled_weight_decay"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -65,9 +66,17 @@ class Optimizer:
                 "optimizer parameters need to be organized in ordered collections, but a set has no order: use a list"
             )
         params = list(params)
-        if params and isinstance(params[0], tuple):
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if any(named):
             group["param_names"] = [name for name, _ in params]
             params = [tensor for _, tensor in params]
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if any(named) else 'without'} names to the optimizer"
+            )
         for param in params:
             if not isinstance(param, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
@@ -80,7 +89,10 @@ class Optimizer:
             group.setdefault(name, default)
         known = set(map(id, chain.from_iterable(g["params"] for g in self.param_groups)))
         if len(set(map(id, params))) != len(params):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each step changes them twice",
+                stacklevel=3,
+            )
         if known & set(map(id, params)):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(group)
@@ -186,7 +198,11 @@ class Optimizer:
             return value.detach().to(device=param.device, dtype=param.dtype, copy=True)
         return deepcopy(value)
 
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "_batches"}
+
     def __setstate__(self, state: dict) -> None:
+        self._batches = {}
         self.__dict__.update(state)
 
     # Hooks and text
@@ -232,4 +248,8 @@ def check_options(name: str, **checks: tuple[Any, bool]) -> None:
 
 def as_float(value: Any) -> float:
     """An option that may be a number or a one-element tensor."""
-    return value.item() if isinstance(value, Tensor) else value
+    if not isinstance(value, Tensor):
+        return value
+    if value.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element, got shape {tuple(value.shape)}")
+    return value.item()

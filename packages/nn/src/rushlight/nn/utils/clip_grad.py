@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,3 +68,15 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     with rushlight.no_grad():
         for g in _gradients(parameters):
             g.clamp_(-float(clip_value), float(clip_value))
+
+
+def clip_grad_norm(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Deprecated: `clip_grad_norm_` by its old name."""
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
