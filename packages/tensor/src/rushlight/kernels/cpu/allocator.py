@@ -34,9 +34,10 @@ class _Block:
 
     __slots__ = ("__array_interface__", "_memory")
 
-    def __init__(self, memory: Memory):
+    def __init__(self, memory: Memory, nbytes: int):
         self._memory = memory
-        self.__array_interface__ = memory[1]
+        # The block is rounded up; who asks for the memory behind an array gets what belongs to the array.
+        self.__array_interface__ = {**memory[1], "shape": (nbytes,)}
 
     def __del__(self) -> None:
         returned = _returned
@@ -92,7 +93,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
             _counts["misses"] += 1
     if memory is None:
         memory = _fresh(block)
-    return np.ndarray(shape, dtype, np.asarray(_Block(memory)))
+    return np.ndarray(shape, dtype, np.asarray(_Block(memory, nbytes)))
 
 
 def _fresh(block: int) -> Memory:
