@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu.allocator import PooledBlock
-
 
 class Storage:
     """Memory shared by a tensor and its views, with the counter of in-place changes.
@@ -15,8 +13,8 @@ class Storage:
 
     __slots__ = ("base", "version", "exposed", "__weakref__")
 
-    def __init__(self, array: np.ndarray | None, exposed: bool = False) -> None:
-        self.base = None if array is None else _memory(array)  # None: a meta tensor has no memory
+    def __init__(self, array: np.ndarray, exposed: bool = False) -> None:
+        self.base = _memory(array)
         self.version = 0
         self.exposed = exposed
 
@@ -85,8 +83,6 @@ def _memory(array: np.ndarray) -> np.ndarray:
     """The array over all of the memory that an array is part of."""
     while True:
         base = array.base
-        if isinstance(base, np.ndarray) and type(base.base) is PooledBlock:
-            return array  # the block behind it is rounded up
         if not isinstance(base, np.ndarray):
             base = getattr(base, "base", None)  # windows, here and in numpy.lib.stride_tricks
             if not isinstance(base, np.ndarray):
