@@ -1,0 +1,20 @@
+"""The programs in the README files run, without a warning."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+READMES = [path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_program_runs(name, tmp_path):
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "program.py"
+    path.write_text(program, encoding="utf-8")
+    run = subprocess.run([sys.executable, "-W", "error", str(path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
