@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hold the import table: which package may import which, and that imports stand at the top of a module.
 
-An import inside a function is for what is slow to load or may be absent; any other says why in a comment on its line or above.
+An import inside a function is for what is slow to load or may be absent; any other says why in a comment beside it.
 """
 
 import ast

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-READMES = [path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]]
+READMES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("packages/*/README.md"))]
 
 
 @pytest.mark.parametrize("name", READMES)
