@@ -1,0 +1,129 @@
+"""Native loops give what the numpy route gives; the generated suite's small samples only take the latter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rushlight.kernels.cpu import attention, conv, native, norm, pool_window, softmax
+from rushlight.kernels.cpu.jit import compile_statistics
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def both(monkeypatch: pytest.MonkeyPatch, function, *args) -> tuple[list, list]:
+    """The results of the native and of the numpy route."""
+    found = []
+    for worth in (1, 1 << 60):
+        monkeypatch.setattr(native, "WORTH", worth)
+        before = sum(compile_statistics().values())
+        result = function(*args)
+        found.append([r for r in (result if isinstance(result, tuple) else (result,)) if r is not None])
+        native.compiled.cache_clear()
+        assert (sum(compile_statistics().values()) > before) == (worth == 1), "the other route was taken"
+    return found[0], found[1]
+
+
+def same(pair: tuple[list, list], tolerance: float = 1e-5) -> None:
+    for got, expected in zip(*pair, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+X, G, W, B = floats(70, 33), floats(70, 33), floats(33), floats(33)
+
+
+@pytest.mark.parametrize("function, args", [
+    (softmax.softmax, (X, 1)), (softmax.log_sum_exp, (X, 1)), (softmax.log_softmax, (X, 1)),
+    (softmax.softmax_backward, (G, X, 1)), (softmax.log_softmax_backward, (G, X, 1)),
+    (softmax.scaled_probabilities, (X, X.max(1), floats(70), 1)),
+], ids=lambda value: getattr(value, "__name__", ""))  # fmt: skip
+def test_softmax_family(monkeypatch, function, args):
+    same(both(monkeypatch, function, *args))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_softmax_of_a_row_with_a_special_value(monkeypatch, bad):
+    x = X.copy()
+    x[3, 5] = bad
+    with np.errstate(all="ignore"):
+        same(both(monkeypatch, softmax.softmax, x, 1))
+
+
+@pytest.mark.parametrize("weight, bias", [(W, B), (None, None)])
+def test_layer_norm(monkeypatch, weight, bias):
+    same(both(monkeypatch, norm.layer_norm, X, weight, bias, 1e-5))
+    _, mean, rstd = norm.layer_norm(X, weight, bias, 1e-5)
+    same(both(monkeypatch, norm.layer_norm_backward, G, X, weight, mean, rstd), 1e-4)
+
+
+def test_batch_norm(monkeypatch):
+    x, g, w, b = floats(5, 6, 7), floats(5, 6, 7), floats(6), floats(6)
+    same(both(monkeypatch, norm.batch_norm, x, w, b, 1e-5))
+    _, mean, variance = norm.batch_norm(x, w, b, 1e-5)
+    same(both(monkeypatch, norm.batch_norm_backward, g, x, w, mean, variance, 1e-5), 1e-4)
+
+
+CONVOLUTIONS = [
+    ((9, 7), (3, 3), (1, 1), (1, 1), (1, 1), 1), ((9, 7), (3, 2), (2, 3), (1, 0), (1, 2), 2),
+    ((11,), (4,), (3,), (2,), (2,), 1), ((8, 13), (3, 3), (1, 1), (2, 2), (2, 2), 1),
+    ((5, 4), (5, 4), (1, 1), (4, 3), (1, 1), 1), ((6, 6), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size, kernel, stride, padding, dilation, groups", CONVOLUTIONS)
+def test_convolutions(monkeypatch, size, kernel, stride, padding, dilation, groups):
+    out = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)
+    )
+    x, w, g = floats(5, 4, *size), floats(6, 4 // groups, *kernel), floats(5, 6, *out)
+    params = (stride, padding, dilation, groups)
+    forward = both(monkeypatch, conv.conv, x, w, out, *params)
+    back = both(monkeypatch, conv.conv_transpose, g, w, size, *params)
+    by_weight = both(monkeypatch, conv.conv_weight, x, g, kernel, *params)
+    for pair in (forward, back, by_weight):
+        same(pair)
+    # The three are transposes of one another.
+    product = np.vdot(forward[0][0], g)
+    assert np.isclose(np.vdot(x, back[0][0]), product, rtol=1e-3, atol=1e-3)
+    assert np.isclose(np.vdot(w, by_weight[0][0]), product, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel, out, stride, padding, dilation", [
+    ((2, 2), (4, 4), (2, 2), (0, 0), (1, 1)), ((3, 3), (5, 4), (2, 2), (1, 1), (1, 1)),
+    ((2, 3), (7, 4), (1, 1), (0, 0), (2, 2)),
+])  # fmt: skip
+def test_max_pool_and_its_scatter(monkeypatch, kernel, out, stride, padding, dilation):
+    x = np.round(floats(3, 4, 9, 8))  # with ties
+    x[0, 0, 0, :3] = x[0, 1, 2, 3] = np.nan
+    values, indices = pair = both(monkeypatch, pool_window.max_pool, x, kernel, out, stride, padding, dilation)
+    same(pair)
+    same(both(monkeypatch, pool_window.scatter_planes, np.nan_to_num(values[0]), values[1], (9, 8)))
+
+
+def test_scatter_refuses_positions_outside_of_the_plane(monkeypatch):
+    values, indices = floats(1, 1, 2, 2), np.array([0, 5, 6, 1]).reshape(1, 1, 2, 2)
+    for worth in (1, 1 << 60):
+        monkeypatch.setattr(native, "WORTH", worth)
+        assert pool_window.scatter_planes(values, indices, (2, 3)) is None
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 19, 1 << 12])
+@pytest.mark.parametrize("masked", ["", "causal", "bool", "float"])
+def test_attention(monkeypatch, block_bytes, masked):
+    monkeypatch.setattr(attention, "BLOCK_BYTES", block_bytes)
+    q, k, v, g = (floats(5, 3, 40, 8) for _ in range(4))
+    mask = RNG.random((5, 3, 40, 40)) > 0.6
+    mask[0, 0, 3] = False
+    mask = {"bool": mask, "float": mask.astype(np.float32)}.get(masked)
+    params = (0.3, masked == "causal")
+    (out, log_sum), _ = pair = both(monkeypatch, attention.attention, q, k, v, mask, *params)
+    same(pair)
+    if masked == "bool":
+        assert (out[0, 0, 3] == 0).all(), "a query that sees nothing gets zeros"
+    same(both(monkeypatch, attention.attention_backward, g, q, k, v, mask, out, log_sum, *params))
+    same((list(attention.attention_backward(g, q, k, v, mask, out, log_sum, *params)),
+          list(attention.attention_backward(g, q, k, v, mask, None, log_sum, *params))))  # fmt: skip
