@@ -48,10 +48,8 @@ def getitem(self: Tensor, index: Any) -> Any:
         (tensor([4, 5, 6]), tensor([[1, 3],
                 [4, 6]]), tensor([5, 6]))
     """
-    if index.__class__ is int and not HANDLERS:
-        plan = select_op.plans.get((self._meta, int, 0))
-        if plan is not None:
-            return plan(self, index)
+    if index.__class__ is int:
+        return _select(self, index, 0)
     part, indices = _views(self, index)
     if indices is None:
         return alias_op.apply((self,)) if part is self else part
@@ -139,6 +137,10 @@ def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
 
 
 def _select(x: Tensor, index: int, dim: int) -> Tensor:
+    if not HANDLERS:  # the commonest calls of all go straight to their plan
+        plan = select_op.plans.get((x._meta, int, dim))
+        if plan is not None:
+            return plan(x, index)
     if not x._meta.ndim:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
     return select_op.apply((x, index), (dim,))
@@ -151,7 +153,12 @@ def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
     start, stop, step = item.indices(size)
     if start == 0 and stop == size and step == 1:
         return x
-    return slice_op.apply((x, start), (dim, max(0, -((start - stop) // step)), step))
+    length = max(0, -((start - stop) // step))
+    if not HANDLERS:
+        plan = slice_op.plans.get((x._meta, int, dim, length, step))
+        if plan is not None:
+            return plan(x, start)
+    return slice_op.apply((x, start), (dim, length, step))
 
 
 def _is_tuple_of_indices(items: list) -> bool:
