@@ -212,11 +212,12 @@ def reduction(name: str, infer: Callable, *, numpy: Callable, reduce: Any = None
     return structured(name, infer, kind="reduction", numpy=numpy, reduce=reduce, **fields)
 
 
-def updating(name: str, check: Callable, update: Callable, **fields: Any) -> Op:
+def updating(name: str, check: Callable, update: Callable, *, overlapping: bool = False, **fields: Any) -> Op:
     """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0 itself.
 
     `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see `structured`);
     `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
+    `overlapping` says that it may write where several elements share memory, because all get the same value.
     """
 
     def infer(*metas: Meta | None, **params: Any) -> Meta:
@@ -225,7 +226,8 @@ def updating(name: str, check: Callable, update: Callable, **fields: Any) -> Op:
 
     def infer_twin(*metas: Meta | None, **params: Any) -> Meta:
         check(*metas, **params)
-        check_writable(name + "_", metas[0])
+        if not overlapping:
+            check_writable(name + "_", metas[0])
         return metas[0].with_grad(False)
 
     infer.__signature__ = infer_twin.__signature__ = inspect.signature(check)

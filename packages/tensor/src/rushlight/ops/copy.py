@@ -166,6 +166,7 @@ fill_op = updating(
     "fill",
     _check_fill,
     _fill,
+    overlapping=True,
     doc="Every element replaced by one value.",
     samples=lambda: [Sample((_MATRIX, 2.5)), Sample((_MATRIX, np.array(3, np.float32)))],
     reference=lambda x, value: np.full_like(x, value),
