@@ -33,6 +33,53 @@ class C:
 class E(C):
     def act(self, x, extra=1):
         return super().act(x) - extra
+class S:
+    __slots__ = ("a", "b")
+    def __init__(self, a, b=None):
+        self.a, self.b = a, b
+class Scope:
+    depth = 0
+    def __init__(self, hide=False):
+        self.hide = hide
+    def __enter__(self):
+        Scope.log.append(len(Scope.log))
+        return self
+    def __exit__(self, kind, error, trace):
+        Scope.log.append(kind.__name__ if kind else None)
+        return self.hide
+    log = []
+class Made:
+    def __init__(self, n, *rest, scale=2):
+        self.n = n
+        self.rest = rest
+        self.scale = scale
+    def __add__(self, other):
+        return Made(self.n + (other.n if isinstance(other, Made) else other), *self.rest)
+    __radd__ = __add__
+    def __eq__(self, other):
+        return isinstance(other, Made) and self.n == other.n
+    def __getitem__(self, i):
+        return self.rest[i]
+    def __iter__(self):
+        yield self.n
+        yield from self.rest
+    def __contains__(self, v):
+        return v in self.rest
+    def __call__(self, y, **more):
+        return y * self.scale + self.n + len(more)
+    @classmethod
+    def zero(cls):
+        return cls(0)
+    @staticmethod
+    def double(v):
+        return v * 2
+Pair = __import__("collections").namedtuple("Pair", "left right")
+T = S(3, 4)
+SET = {1, 2}
+def rec(n):
+    return 0 if n <= 0 else n + rec(n - 1)
+def apply(fn, *args, **kwargs):
+    return fn(*args, **kwargs)
 O = C(1)
 P = E(2)
 Q = O
@@ -65,7 +112,17 @@ NUMBERS = texts("""
     helper(G, c=n) | helper(1, 2, 3, z=4) | max(L) | sum(steps(n % 4)) | i | x.shape[0] | x.dim() | len(D) | int(F)
     bump()
     getattr(O, 'extra', 7) | (n if n > 1 else -1) | sum(v for v in L if v) | O.items[0] | x.numel() | 3 | 0 | -1 | True
-    sum([v * 2 for v in L[:2]]) | sorted(L)[0] | P.items.count(2)
+    sum([v * 2 for v in L[:2]]) | sorted(L)[0] | P.items.count(2) | T.a | T.b | Made(n, 1, 2).n | Made(1, n)[0]
+    rec(n % 5)
+    (Made(n) + 2).n | sum(Made(n, 2)) | Made.zero().n | Made.double(n) | len({*L, n}) | Pair(n, 2).left
+    apply(helper, n, c=1)
+    (lambda *a, k=1: len(a) + k)(*L) | [v for v in L if v > 1][-1] | {k: v for k, v in D.items()}["a"]
+    next(iter(D.values()))
+    min(L, key=lambda v: -v) | sum(1 for _ in zip(L, D)) | len([*L, *D]) | (m := n + 1) | dict(a=1, **D) ["a"]
+    divmod(n, 2)[1]
+    max(n, 2, G) | len(str(n)) | abs(n - 3) | round(F) | list(reversed(L))[0] | next((v for v in L if v > 5), -1)
+    1 in SET
+    (n if 1 < n < 5 else 0) | (None or n) | (n and 2) | not n | [L, [n]][1][0] | len(f"{n:>4}{G}") | sum(map(int, L))
 """)
 TENSORS = texts("""
     x | t | O.w | P.w | O.act(x) | P.act(t) | x + 1 | t * G | x * F | x.exp() | t.sum(0) | torch.ones(3) | x[0]
@@ -78,6 +135,8 @@ KEYS = texts("'a' | 'z' | n")
 CONDITIONS = texts("""
     n > 2 | G == 2 | O is Q | O is P | x.dim() == 2 | 'a' in D | 'z' in D | L | isinstance(O, E)
     hasattr(O, 'extra') | O == P
+    Made(n) == Made(2) | Made(n) != Made(2) | 2 in Made(1, n) | L == [1, 2, 3] | (n, 1) == (2, 1) | n in SET
+    T.b is None | D == {}
     O.k < P.k | not D | x is t | type(G) is int | 2 in L | O.items is L | x.requires_grad | n % 2 | len(O)
 """)
 # NUM, TEN and KEY stand for a random number, tensor and key.
@@ -91,7 +150,20 @@ SIMPLE = texts("""
     t = t + sum(map(lambda v: v + n, L)) | K = {k: v + 1 for k, v in D.items()}; t = t + len(K) | C.k = C.k + 1
     t = (lambda y, s=NUM: y * s)(t) | keep.append(t) | v = t.view(-1); v.add_(1) | s = t.detach(); keep.append(s)
     L.sort()
-    L.reverse()
+    L.reverse() | T.a = NUM | T.b = None | SET.add(NUM) | made = Made(NUM, NUM); keep.append(made.n)
+    t = Made(NUM)(t, q=1)
+    O.v += NUM | L[-1] += 1 | D['a'] = D.get('a', 0) + 1 | p = Pair(t, NUM); keep.append(p)
+    a, (b, *c) = NUM, (1, 2, 3); t = t + b
+    L.insert(1, NUM) | del L[0] | del D['b'] | keep.append({'n': NUM, 't': t}) | t = t + sum(Made(1, NUM))
+    keep.append([t, [t]])
+    O.items[:] = [NUM] | q = [NUM]; q += [1]; keep.append(q) | D.setdefault('s', []).append(NUM)
+    keep.append((t.shape, t.dim()))
+    g = (v * t for v in L); t = next(g) + sum(g) | t = [t, t + 1][NUM % 2] | keep.append(sorted(D))
+    O.made = Made(NUM) | C.extra = 1
+    keep.append([k for k in D]) | keep.append(list(enumerate(L))) | globals_now = G; G = globals_now + 1
+    keep.append(SET == {1})
+    assert NUM != 3, 'three' | keep.append(tuple(L) + (NUM,)) | O.box = {'l': L} | x, t = t, x
+    keep.append(Pair(1, L)._asdict())
 """)
 CAUGHT = texts("(KeyError, IndexError) | ZeroDivisionError | AttributeError | Exception | TypeError")
 UNUSUAL = texts("t = t * t.sum().item() | keep.append(str(n)) | keep.append(f'{G}-{n:>3}') | assert n < 3, 'big'")
@@ -152,9 +224,16 @@ class Writer:
             return ["try:", *inner, f"except {caught}:", f"    {self.simple()}"]
         if roll < 0.92:
             return ["with torch.no_grad():", *inner]
-        if roll < 0.95:
+        if roll < 0.935:
+            hide = self.rng.choice(["True", "False"])
+            return [f"with Scope({hide}) as scope:", *inner]
+        if roll < 0.945:
+            return ["try:", *inner, "finally:", f"    {self.simple()}"]
+        if roll < 0.955:
+            return ["while len(L) < 6:", "    L.append(n)", *inner]
+        if roll < 0.965:
             return [f"return t * {self.number()}" if self.rng.random() < 0.5 else f"raise ValueError({self.number()})"]
-        if roll < 0.975:
+        if roll < 0.98:
             return [self.pick(UNUSUAL)]
         return [f"def local(y, k={self.number()}):", f"    return y * k + {self.number()}", "t = local(t)"]
 
@@ -174,6 +253,10 @@ MUTATIONS = texts("""
     P.w = O.w | pass
     O.items.append(1) | steps = lambda n: [n, n] | O.twice2 = 1 | L = (1, 2, 3) | O.v = 1.0 | O.v = True
     len = lambda x: 2
+    T.a = 1.0 | T.b = [] | SET.discard(1) | SET = {5} | Made.scale = 3
+    Made.zero = classmethod(lambda cls: cls(9)) | T = S(7, 8)
+    Made.__call__ = lambda self, y, **more: y - 1 | rec = lambda n: 5 | Made.double = lambda self=0, v=0: 7
+    Scope.log.clear()
     get, bump = make() | C.twice = property(lambda self: 77) | O.w = torch.ones(3)
 """)
 ARGUMENTS = texts("""
@@ -214,8 +297,9 @@ def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: A
             seen.append(observed(f(*inputs)))
         except Exception as error:
             seen.append((type(error).__name__, str(error)))
-        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep")] + [world["Q"] is world["O"],
+        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep", "SET")] + [world["Q"] is world["O"],
                                                                                world["Q"] is world["P"]]
+        state += [world["T"].a, world["T"].b, world["Scope"].log, vars(world["C"]).get("extra")]
         seen.append(observed([state, inputs, world["C"].k, torch.is_grad_enabled(), world["get"]()]))
     return seen
 

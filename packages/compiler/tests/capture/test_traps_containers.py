@@ -486,3 +486,26 @@ def test_something_becomes_none(check):
         return [*seen, g(ones())]
 
     check(scenario)
+
+
+def test_existing_set_written(check):
+    def scenario(compile):
+        seen, other = {1}, {1}
+
+        def f(x, n, a, b):
+            fresh = n not in a
+            a.add(n)
+            a.discard(7)
+            if n in b:
+                x = x * 10
+            a.update([n + 1, "k"])
+            try:
+                b.remove("gone")
+            except KeyError:
+                x = x + 1
+            return x, fresh
+
+        g = compile(f)
+        return [g(ones(), n, seen, other) for n in (1, 2, 2)], g(ones(), 5, seen, seen), g(ones(), 6, seen, other), seen, other
+
+    check(scenario)

@@ -11,7 +11,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.memory import share_memory
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.source import Source
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
 
 
 def require_aliasing(session: Session) -> None:
@@ -54,7 +54,7 @@ def _written(session: Session) -> set[int]:
     """The ids of existing objects that the program wrote to."""
     found = {key[0] for key in session.slots}
     for view in session.views.values():
-        if isinstance(view, (ListV, DictV)) and view.mutated:
+        if isinstance(view, (ListV, DictV, ExistingSetV)) and view.mutated:
             found.add(id(view.base))
             if view.source.step == "vars":
                 found.add(id(view.source.parent.example))

@@ -27,7 +27,7 @@ from rushlight.compiler.capture.value import (
     TupleV,
     Value,
 )
-from rushlight.compiler.capture.view import DELETED, DictV, ListV
+from rushlight.compiler.capture.view import DELETED, DictV, ExistingSetV, ListV
 from rushlight.compiler.graph.ir import Value as Node
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
@@ -218,6 +218,9 @@ class Epilogue:
         if isinstance(view, CellV):
             if view.written:
                 effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
+        elif view.mutated and isinstance(view, ExistingSetV):
+            target = self.source(view.source)
+            effects += [f"{target}.{method}({self._key(key)})" for method, key in view.log]
         elif view.mutated and isinstance(view, ListV):
             target = self.source(view.source)
             for method, *arguments in view.log:

@@ -31,7 +31,7 @@ from rushlight.compiler.capture.value import (
     TupleV,
     Value,
 )
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
 from rushlight.core.devices import device
 from rushlight.core.meta import Meta, Size
 from rushlight.core.tensor import Tensor
@@ -212,6 +212,12 @@ class Session:
             return value
         if type(value) is Obj and is_dict(type(value.obj)):
             return self._view(value, DictV)
+        return None
+
+    def as_set(self, value: Value) -> ExistingSetV | None:
+        """The view of a set that existed before the call, None for anything else."""
+        if type(value) is Obj and type(value.obj) is set:
+            return self._view(value, ExistingSetV)
         return None
 
     def _view(self, value: Obj, kind: type) -> Any:

@@ -176,3 +176,38 @@ class DictView(Value):
 
     def __init__(self, mapping: DictV, what: str) -> None:
         self.mapping, self.what = mapping, what
+
+
+class ExistingSetV(Value):
+    """A set that existed before the call, with pending writes; only membership can be asked."""
+
+    __slots__ = ("base", "source", "changed", "log")
+
+    def __init__(self, base: set, source: Source) -> None:
+        self.base, self.source = base, source
+        self.changed: dict[Any, bool] = {}
+        self.log: list[tuple[str, Any]] = []
+        if not all(map(_harmless, base)):
+            raise Abort("a set with keys of a class that defines its own hash")
+
+    def has(self, key: Any) -> bool:
+        """Is the key in the set?"""
+        if type(key) is ObjectKey:
+            raise Abort("membership of an object in an existing set")
+        if key not in self.changed:
+            found = key in self.base
+            self.source.check("in" if found else "not_in", type(key), key)
+            self.changed[key] = found
+        return self.changed[key]
+
+    def write(self, method: str, key: Any) -> None:
+        """`add` or `discard` a key."""
+        if type(key) is ObjectKey:
+            raise Abort("an object as key of an existing set")
+        self.changed[key] = method == "add"
+        self.log.append((method, key))
+
+    @property
+    def mutated(self) -> bool:
+        """Was it written to?"""
+        return bool(self.log)

@@ -48,6 +48,9 @@ def key_of(session: Session, value: Value) -> Any:
         return value.key
     found = session.object_key(value)
     if found is not None:
+        if not isinstance(value, TensorV):
+            for name in ("__eq__", "__hash__"):  # the class must go on comparing by identity
+                attr.lookup(session, session.type_of(value), name)
         return found
     key = session.concrete(value)
     try:
@@ -169,8 +172,9 @@ def contains(session: Session, container: Value, item: Value) -> bool:
             return session.plain(item) in session.plain(container)
         except TypeError as error:
             raise Raised(error) from None
-    if isinstance(container, Obj) and type(container.obj) is set:
-        return _in_existing_set(session, container, key_of(session, item))
+    existing = session.as_set(container)
+    if existing is not None:
+        return existing.has(key_of(session, item))
     checker = special(session, container, "__contains__")
     if checker is not None:
         return truth(session, call.call(session, checker, [item], {}))
@@ -180,15 +184,6 @@ def contains(session: Session, container: Value, item: Value) -> bool:
         if compare.same_or_equal(session, candidate, item):
             return True
     return False
-
-
-def _in_existing_set(session: Session, container: Obj, key: Any) -> bool:
-    if container.source is None or not all(map(immutable, container.obj)):
-        raise Abort("membership in a set of objects")
-    container.source.check_type()
-    found = key in container.obj
-    container.source.check("in" if found else "not_in", type(key), key)
-    return found
 
 
 def length(session: Session, value: Value) -> int:
@@ -217,10 +212,12 @@ def length(session: Session, value: Value) -> int:
                 return len(session.concrete(value))
             except TypeError as error:
                 raise Raised(error) from None
-        if type(value.obj) is set and value.source is not None:
-            value.source.check_type()
-            value.source.check("len", len(value.obj))
-            return len(value.obj)
+        existing = session.as_set(value)
+        if existing is not None:
+            if existing.mutated:
+                raise Abort("the size of an existing set that was written to")
+            existing.source.check("len", len(existing.base))
+            return len(existing.base)
     method = special(session, value, "__len__")
     if method is None:
         raise Abort(f"len() of a {session.type_name(value)}")

@@ -19,7 +19,7 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DictV, DictView, ListV
+from rushlight.compiler.capture.view import DictV, DictView, ExistingSetV, ListV
 
 Args = list[Value]
 
@@ -32,6 +32,9 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
     mapping = session.as_dict(owner)
     if mapping is not None:
         return _dict_method(session, mapping, name, args, kwargs)
+    existing = session.as_set(owner)
+    if existing is not None:
+        return _existing_set_method(session, existing, name, args)
     if isinstance(owner, SetV):
         return _set_method(session, owner, name, args)
     if isinstance(owner, (IterV, GeneratorV)):
@@ -275,6 +278,27 @@ def _set_method(session: Session, owner: SetV, name: str, args: Args) -> Value:
         case "__contains__", [value]:
             return constant(container.contains(session, owner, value))
     raise Abort(f"set.{name}")
+
+
+def _existing_set_method(session: Session, owner: ExistingSetV, name: str, args: Args) -> Value:
+    match name, args:
+        case ("add" | "discard"), [value]:
+            owner.write(name, container.key_of(session, value))
+            return NONE
+        case "remove", [value]:
+            key = container.key_of(session, value)
+            if not owner.has(key):
+                return raise_(KeyError, key)
+            owner.write("discard", key)
+            return NONE
+        case "update", _:
+            for source in args:
+                for key in keys_of(session, source):
+                    owner.write("add", key)
+            return NONE
+        case "__contains__", [value]:
+            return constant(owner.has(container.key_of(session, value)))
+    raise Abort(f"method {name} of an existing set")
 
 
 def keys_of(session: Session, value: Value) -> Any:
