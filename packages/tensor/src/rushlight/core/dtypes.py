@@ -205,9 +205,7 @@ def can_cast(from_: dtype, to: dtype) -> "__builtins__.bool":
         >>> rushlight.can_cast(rushlight.float32, rushlight.int32)
         False
     """
-    if from_.category > to.category:
-        return False
-    return not (to.category == _INTEGER and from_.is_signed and not to.is_signed and from_.category == _INTEGER)
+    return from_.category <= to.category
 
 
 class finfo:

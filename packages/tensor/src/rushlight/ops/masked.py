@@ -191,7 +191,7 @@ def var(
     center = reduction.sum(_filled(input, mask, 0), dim, True) / count
     distance = _filled(input - center, mask, 0)
     total = reduction.sum((distance * distance.conj()).real, dim, keepdim)
-    return total / (count.reshape(total.shape) - correction).clamp(min=0)
+    return (total / (count.reshape(total.shape) - correction).clamp(min=0)).to(input.dtype)
 
 
 @function(namespace=_M, method=False, out=False)
@@ -255,13 +255,13 @@ def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
 @function(namespace=_M, method=False, out=False)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sum along `dim` of the elements that the mask selects."""
-    return scan.cumsum(_filled(input, mask, 0), dim, dtype=dtype)
+    return scan.cumsum(_filled(input, mask, 0), dim, dtype=dtype or input.dtype)
 
 
 @function(namespace=_M, method=False, out=False)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running product along `dim` of the elements that the mask selects."""
-    return scan.cumprod(_filled(input, mask, 1), dim, dtype=dtype)
+    return scan.cumprod(_filled(input, mask, 1), dim, dtype=dtype or input.dtype)
 
 
 @function(namespace=_M, method=False, out=False)

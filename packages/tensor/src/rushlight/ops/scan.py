@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rushlight.core import dtypes
 from rushlight.core.declare import structured
 from rushlight.core.dtypes import dtype
 from rushlight.core.errors import check_dim, shape_text
-from rushlight.core.front import function
+from rushlight.core.front import extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -72,7 +73,7 @@ def _cumprod(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray
     return _accumulate(np.multiply, x, dim, dtype, reverse)
 
 
-@function(inplace=True)
+@function()
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Running sum along `dim`: `out[i] = input[0] + ... + input[i]`; integers and bools add up in int64.
 
@@ -86,10 +87,24 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     return cumsum_op.apply((input,), (check_dim("cumsum", dim, input.ndim), accumulator_dtype(input, dtype), False))
 
 
-@function(inplace=True)
+@function()
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Running product along `dim`: `out[i] = input[0] * ... * input[i]`; integers and bools multiply in int64."""
     return cumprod_op.apply((input,), (check_dim("cumprod", dim, input.ndim), accumulator_dtype(input, dtype), False))
+
+
+def _overwriting(scan: Callable) -> Callable:
+    """The in-place form of a scan, which keeps the dtype of integers."""
+
+    def call(self: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+        return store(f"{scan.__name__}_", self, scan(self, dim, dtype=dtype or self.dtype))
+
+    call.__doc__ = f"In-place form of `{scan.__name__}`; integers keep their dtype."
+    return call
+
+
+extend_tensor("cumsum_", _overwriting(cumsum))
+extend_tensor("cumprod_", _overwriting(cumprod))
 
 
 # Running extremes: positions, from which gather takes the values
