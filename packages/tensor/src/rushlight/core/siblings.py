@@ -25,9 +25,12 @@ _OWNERS = (
     _Owner("rushlight-autograd", "rushlight.func", frozenset({"func", "vmap"})),
     _Owner("rushlight-nn", "rushlight.nn", frozenset({"nn"})),
     _Owner("rushlight-nn", "rushlight.optim", frozenset({"optim"})),
-    _Owner("rushlight-nn", "rushlight.amp", frozenset({"amp", "autocast"})),
+    _Owner("rushlight-nn", "rushlight.amp",
+           frozenset({"amp", "autocast", "GradScaler", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled",
+                      "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype"})),
     _Owner("rushlight-nn", "rushlight.distributions", frozenset({"distributions"})),
     _Owner("rushlight-compiler", "rushlight.compiler", frozenset({"compiler", "compile"})),
+    _Owner("rushlight-compiler", "rushlight.jit", frozenset({"jit"})),
 )
 
 
