@@ -43,7 +43,7 @@ def _run(body, samples: int, step: int, score_bytes: int) -> None:
 
 
 # Row r of a block is query `first + r % rows`; when causal it sees the keys up to its own number, and the others get
-# probability 0.
+# probability 0. `span` is what is computed: up to the next multiple of 64, which LLVM's loops take without a scalar rest.
 _HEAD = """    wide_vectors()
     n = u64(load(layout, u64(0)))
     rows = u64(load(layout, u64(1)))
@@ -51,26 +51,29 @@ _HEAD = """    wide_vectors()
     causal = load(layout, u64(3))
     for row in range(lo, hi):
         at = row * n
-        seen = n
+        span = n
         if causal != i64(0):
             seen = min(n, first + row % rows + u64(1))
+            span = min(n, (seen + u64(63)) // u64(64) * u64(64))
+            for j in range(seen, span):
+                scratch_store(x, at + j, T(-inf))
 """
 
 _SOFTMAX = f"""def kernel(lo, hi, layout, x, log_sum):
 {_HEAD}
         top = T(-inf)
-        for j in range(seen):
+        for j in range(span):
             top = fmax(top, scratch_load(x, at + j))
         base = select(top == T(-inf), T(0.0), top)
         total = T(0.0)
-        for j in range(seen):
+        for j in range(span):
             y = exp(scratch_load(x, at + j) - base)
             scratch_store(x, at + j, y)
             total = reassociable_add(total, y)
         scale = T(1.0) / select(total == T(0.0), T(1.0), total)
-        for j in range(seen):
+        for j in range(span):
             scratch_store(x, at + j, scratch_load(x, at + j) * scale)
-        for j in range(seen, n):
+        for j in range(span, n):
             scratch_store(x, at + j, T(0.0))
         store(log_sum, row, select(total == T(0.0), T(inf), base + T(log(total))))
 """
@@ -78,10 +81,10 @@ _SOFTMAX = f"""def kernel(lo, hi, layout, x, log_sum):
 _PROBABILITIES = f"""def kernel(lo, hi, layout, x, log_sum):
 {_HEAD}
         base = load(log_sum, row)
-        for j in range(seen):
+        for j in range(span):
             y = exp(scratch_load(x, at + j) - base)
             scratch_store(x, at + j, y)
-        for j in range(seen, n):
+        for j in range(span, n):
             scratch_store(x, at + j, T(0.0))
 """
 
