@@ -61,16 +61,17 @@ cumprod_op = structured(
 )
 
 
-@kernel(cumsum_op, "cpu")
-def _cumsum(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
-    if dtype is dtypes.float32 and dim == x.ndim - 1 and native.worthwhile(x):
-        return rows.cumsum(x, reverse)
-    return _accumulate(np.add, x, dim, dtype, reverse)
+def _scan(ufunc: np.ufunc) -> Callable:
+    def scan(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
+        if dtype is dtypes.float32 and dim == x.ndim - 1 and native.worthwhile(x):
+            return rows.scan(ufunc, x, reverse)
+        return _accumulate(ufunc, x, dim, dtype, reverse)
+
+    return scan
 
 
-@kernel(cumprod_op, "cpu")
-def _cumprod(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
-    return _accumulate(np.multiply, x, dim, dtype, reverse)
+kernel(cumsum_op, "cpu")(_scan(np.add))
+kernel(cumprod_op, "cpu")(_scan(np.multiply))
 
 
 @function()
