@@ -58,6 +58,11 @@ def install() -> None:
         raise RuntimeError("as_torch.install: torch was imported before; call install() first, in a fresh process")
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+    rushlight = import_module("rushlight")
+    if not hasattr(rushlight, "_C"):
+        # Libraries beside PyTorch count their uses through its binary module.
+        rushlight._C = ModuleType("rushlight._C")
+        rushlight._C._log_api_usage_once = lambda *args: None
 
 
 def uninstall() -> None:

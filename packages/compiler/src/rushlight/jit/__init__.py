@@ -32,6 +32,16 @@ def script_if_tracing(fn: Callable) -> Callable:
     return fn
 
 
+def unchanged(fn: Callable) -> Callable:
+    """The function as it is: what marks for the TorchScript compiler give."""
+    return fn
+
+
+# The names under which model files import these marks.
+_script_if_tracing = script_if_tracing
+_overload = _overload_method = unchanged
+
+
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
     """A function or module compiled with `rushlight.compile`, which follows control flow instead of freezing that of the example."""
     return compile(func)

@@ -31,6 +31,7 @@ _OWNERS = (
     _Owner("rushlight-nn", "rushlight.distributions", frozenset({"distributions"})),
     _Owner("rushlight-compiler", "rushlight.compiler", frozenset({"compiler", "compile"})),
     _Owner("rushlight-compiler", "rushlight.jit", frozenset({"jit"})),
+    _Owner("rushlight-compiler", "rushlight.fx", frozenset({"fx"})),
 )
 
 
