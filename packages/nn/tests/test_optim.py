@@ -21,6 +21,7 @@ MAKERS = {
     "NAdam": lambda p: optim.NAdam(p, lr=0.1),
     "RAdam": lambda p: optim.RAdam(p, lr=0.1),
     "ASGD": lambda p: optim.ASGD(p, lr=0.1),
+    "Adafactor": lambda p: optim.Adafactor(p, lr=0.5, eps=(None, 1.0)),
 }
 
 
@@ -155,3 +156,98 @@ def test_clipping_scales_all_gradients_together():
     a.grad = rushlight.tensor([float("nan")])
     with pytest.raises(RuntimeError, match="non-finite"):
         nn.utils.clip_grad_norm_([a, b], 1.0, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1, maximize=True),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1, maximize=True),
+        lambda p: optim.AdamW(p, lr=rushlight.tensor(0.1), amsgrad=True),
+    ],
+)
+def test_one_native_call_does_what_the_operations_do(make):
+    shapes = [(90, 100), (3,), (70, 80)]  # float32 takes the native loops, float64 the operations
+    starts = [rushlight.randn(shape) for shape in shapes]
+    found = []
+    for dtype in (rushlight.float32, rushlight.float64):
+        params = [nn.Parameter(s.to(dtype, copy=True)) for s in starts]
+        params.append(nn.Parameter(starts[2].to(dtype, copy=True).t()))  # a layout that stays with the operations
+        optimizer = make(params)
+        rushlight.manual_seed(0)
+        for _ in range(4):
+            for p in params:
+                p.grad = rushlight.randn(p.shape).to(dtype)
+            params[0].grad = params[0].grad.t().contiguous().t()
+            version = params[0]._version
+            optimizer.step()
+            assert params[0]._version > version
+        found.append(params)
+    for narrow, wide in zip(*found):
+        assert rushlight.allclose(narrow.double(), wide, rtol=1e-4, atol=1e-5)
+
+
+def test_lbfgs_solves_the_valley_of_rosenbrock():
+    p = nn.Parameter(rushlight.tensor([-1.2, 1.0], dtype=rushlight.float64))
+    optimizer = optim.LBFGS([p], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == pytest.approx(24.2)
+    assert p.tolist() == pytest.approx([1, 1], abs=1e-4)
+    with pytest.raises(TypeError, match="closure"):
+        optimizer.step()
+    with pytest.raises(ValueError, match="groups"):
+        optim.LBFGS([{"params": [p]}, {"params": [nn.Parameter(rushlight.ones(1))]}])
+
+
+def test_muon_steps_have_equal_singular_values():
+    p = nn.Parameter(rushlight.zeros(6, 4))
+    optimizer = optim.Muon([p], lr=1.0, weight_decay=0.0)
+    p.grad = rushlight.randn(6, 4)
+    optimizer.step()
+    values = rushlight.linalg.svdvals(p.detach()) / math.sqrt(6 / 4)
+    assert 0.5 < values.min().item() and values.max().item() < 1.3
+    with pytest.raises(ValueError, match="2D"):
+        optim.Muon([nn.Parameter(rushlight.zeros(3))])
+
+
+def test_names_are_for_all_parameters_or_none():
+    layer = nn.Linear(2, 2)
+    optimizer = optim.SGD(layer.named_parameters(), lr=0.1)
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+    with pytest.raises(ValueError, match="without names"):
+        optimizer.add_param_group({"params": [nn.Parameter(rushlight.ones(1))]})
+    with pytest.raises(ValueError, match="names are missing"):
+        optim.SGD([("weight", layer.weight), layer.bias], lr=0.1)
+    with pytest.raises(ValueError, match="1-element"):
+        optim.SGD(layer.parameters(), lr=rushlight.ones(2))
+
+
+def test_averages_follow_their_rule():
+    model = nn.Linear(1, 1, bias=False)
+    mean = optim.swa_utils.AveragedModel(model)
+    decayed = optim.swa_utils.AveragedModel(model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    for value in (1.0, 2.0, 6.0):
+        nn.init.constant_(model.weight, value)
+        mean.update_parameters(model)
+        decayed.update_parameters(model)
+    assert mean.module.weight.item() == pytest.approx(3) and mean.n_averaged.item() == 3
+    assert decayed.module.weight.item() == pytest.approx(0.9 * (0.9 * 1 + 0.1 * 2) + 0.1 * 6)
+
+
+def test_update_bn_takes_the_statistics_of_the_whole_loader():
+    model = nn.Sequential(nn.BatchNorm1d(1)).eval()
+    optim.swa_utils.update_bn([(rushlight.tensor([[0.0], [2.0]]), 0), (rushlight.tensor([[4.0], [6.0]]), 0)], model)
+    assert model[0].running_mean.item() == pytest.approx(3) and model[0].momentum == 0.1 and not model.training
+
+
+def test_swalr_anneals_and_stays():
+    found = rates(lambda o: optim.swa_utils.SWALR(o, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear"), 4)
+    assert found == pytest.approx([1, 0.75, 0.5, 0.5])

@@ -9,10 +9,33 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight
+from rushlight.amp.autocast_mode import widened
 from rushlight.core.front import EXPORTS
 from rushlight.core.tensor import Tensor
 
 _PREFIX = "nn.functional."
+# Losses that compute in float32 inside autocast regions.
+_WIDE = frozenset(
+    {
+        *(
+            "binary_cross_entropy",
+            "binary_cross_entropy_with_logits",
+            "cosine_embedding_loss",
+            "ctc_loss",
+            "hinge_embedding_loss",
+        ),
+        *(
+            "huber_loss",
+            "kl_div",
+            "l1_loss",
+            "margin_ranking_loss",
+            "mse_loss",
+            "multi_margin_loss",
+            "multilabel_margin_loss",
+        ),
+        *("poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"),
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +44,8 @@ def __getattr__(name: str) -> Any:
         value = EXPORTS.get(name)
     if value is None:
         raise AttributeError(f"module 'rushlight.nn.functional' has no attribute {name!r}")
+    if name in _WIDE:
+        value = widened(value)
     globals()[name] = value
     return value
 

@@ -9,13 +9,7 @@ import numpy as np
 import rushlight
 from rushlight import Tensor
 from rushlight.core.op import HANDLERS
-
-# Below so many elements in a group the operations are as quick, and nobody should wait for a compiler (0.5 s, once a machine).
-WORTH = 4096
-
-
-def _fits(meta: Any) -> bool:
-    return meta.dtype is rushlight.float32 and meta.contiguous and meta.device.type == "cpu"
+from rushlight.kernels.cpu.many import WORTH, Table, fits
 
 
 class Batch:
@@ -26,15 +20,13 @@ class Batch:
         rows = range(len(columns[0]))
         # A gradient in another layout is copied; parameters and state are changed where they lie.
         kept = [column for i, column in enumerate(columns) if i != 1]
-        fitting = [i for i in rows if all(_fits(column[i]._meta) for column in kept)]
+        fitting = [i for i in rows if all(fits(column[i]._meta) for column in kept)]
         fitting = [i for i in fitting if columns[1][i].dtype is rushlight.float32]
         sizes = [columns[0][i].numel() for i in fitting]
         self.rows = fitting if sum(sizes) >= WORTH else []
         taken = set(self.rows)
         self.rest = [i for i in rows if i not in taken]
         if self.rows:
-            from rushlight.kernels.cpu.many import Table  # brings in the code generator: first large step only
-
             self.table = Table(sizes, len(columns))
 
     def lists(self, columns: list[list[Tensor]]) -> list[list[np.ndarray]]:

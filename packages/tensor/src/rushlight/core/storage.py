@@ -13,8 +13,8 @@ class Storage:
 
     __slots__ = ("base", "version", "exposed", "__weakref__")
 
-    def __init__(self, array: np.ndarray, exposed: bool = False) -> None:
-        self.base = _memory(array)
+    def __init__(self, array: np.ndarray | None, exposed: bool = False) -> None:
+        self.base = None if array is None else _memory(array)  # None: a meta tensor has no memory
         self.version = 0
         self.exposed = exposed
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.amp.state import state as autocast
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
@@ -171,7 +172,7 @@ class RNNBase(Module):
 
     def _check(self, input: Tensor, states: State, packed: bool, batch: int, batched: bool) -> None:
         weight = self.weight_ih_l0
-        if input.dtype is not weight.dtype:
+        if input.dtype is not weight.dtype and not any(autocast.enabled.values()):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"

@@ -8,6 +8,27 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.core.op import HANDLERS
+from rushlight.kernels.cpu import many
+from rushlight.kernels.cpu.many import WORTH, Table, fits
+
+
+# Tables of lists of gradients that were clipped, by their metadata: programs clip the same list at each step.
+_tables: dict[tuple, Any] = {}
+
+
+def _table(tensors: list[Tensor]) -> Any:
+    """What native loops need to run over all tensors in one call; None where operations have to do it."""
+    if HANDLERS or sum(t.numel() for t in tensors) < WORTH:
+        return None
+    metas = tuple([t._meta for t in tensors])
+    if metas not in _tables:
+        if not all(map(fits, metas)) or any(m.requires_grad for m in metas):
+            return None
+        if len(_tables) >= 16:
+            _tables.clear()
+        _tables[metas] = Table([m.numel for m in metas], 1)
+    return _tables[metas]
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -22,8 +43,15 @@ def get_total_norm(
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensors:
         return rushlight.tensor(0.0)
+    table = _table(tensors) if norm_type == 2 else None
+    if table is not None:
+        total = rushlight.tensor(many.sum_of_squares(table, [t._array for t in tensors]) ** 0.5)
+        return _checked(total, norm_type, error_if_nonfinite)
     norms = rushlight.stack([rushlight.linalg.vector_norm(t, norm_type) for t in tensors])
-    total = rushlight.linalg.vector_norm(norms, norm_type)
+    return _checked(rushlight.linalg.vector_norm(norms, norm_type), norm_type, error_if_nonfinite)
+
+
+def _checked(total: Tensor, norm_type: float, error_if_nonfinite: bool) -> Tensor:
     if error_if_nonfinite and not bool(rushlight.isfinite(total)):
         raise RuntimeError(
             f"the total norm of order {norm_type} for gradients is non-finite, so it cannot be clipped; "
@@ -35,7 +63,14 @@ def get_total_norm(
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale all gradients in place by `min(1, max_norm / (total_norm + 1e-6))`."""
     scale = rushlight.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
-    for g in _gradients(parameters):
+    grads = _gradients(parameters)
+    table = _table(grads)
+    if table is not None:
+        many.scale(table, [g._array for g in grads], scale.item())
+        for g in grads:
+            g.storage().version += 1
+        return
+    for g in grads:
         g.mul_(scale.to(g.dtype))
 
 

@@ -13,11 +13,20 @@ from functools import cache
 
 import numpy as np
 
+from rushlight.core.dtypes import float32
+from rushlight.core.meta import Meta
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 
+# Below so many elements in all the operations are as quick, and nobody should wait for a compiler (0.5 s, once a machine).
+WORTH = 4096
 BLOCK = 8192  # elements to a task: what a thread works off in a few microseconds
 BATCH = 8  # arrays whose addresses are noted in one call
+
+
+def fits(meta: Meta) -> bool:
+    """Can the loops take tensors with this metadata?"""
+    return meta.dtype is float32 and meta.contiguous and meta.device.type == "cpu"
 
 
 @cache

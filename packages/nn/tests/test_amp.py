@@ -1,0 +1,97 @@
+"""Mixed precision: dtypes inside a region, and the scaler's factor."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight
+from rushlight import amp, nn
+from rushlight.nn import functional as F
+
+
+@pytest.mark.parametrize("dtype", [rushlight.bfloat16, rushlight.float16])
+def test_products_are_half_and_losses_are_not(dtype):
+    layer, x = nn.Linear(3, 2), rushlight.randn(4, 3)
+    with amp.autocast("cpu", dtype=dtype):
+        y = layer(x)
+        loss = F.cross_entropy(y, rushlight.tensor([0, 1, 1, 0]))
+        assert y.dtype is dtype and (x @ x.t()).dtype is dtype and (x + x).dtype is rushlight.float32
+        assert loss.dtype is F.mse_loss(y, y).dtype is rushlight.float32
+        with amp.autocast("cpu", enabled=False):
+            assert (x @ x.t()).dtype is rushlight.float32 and not amp.is_autocast_enabled("cpu")
+        assert amp.is_autocast_enabled("cpu")
+    assert layer(x).dtype is rushlight.float32
+    loss.backward()
+    assert layer.weight.grad.dtype is rushlight.float32
+
+
+def test_a_parameter_is_cast_once_per_region_until_it_changes():
+    weight, x = nn.Parameter(rushlight.ones(2, 2)), rushlight.ones(1, 2)
+    with amp.autocast("cpu"):
+        assert F.linear(x, weight).tolist() == [[2, 2]]
+        with rushlight.no_grad():
+            weight.mul_(2)
+        y = F.linear(x, weight)
+    assert y.tolist() == [[4, 4]]
+    y.sum().backward()
+    assert weight.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_decorated_functions_run_in_the_region():
+    @amp.autocast("cpu")
+    def square(x):
+        return x @ x
+
+    assert square(rushlight.eye(2)).dtype is rushlight.bfloat16
+
+
+def test_custom_functions_choose_their_dtype():
+    seen = []
+
+    class Double(rushlight.autograd.Function):
+        @staticmethod
+        @amp.custom_fwd(device_type="cpu", cast_inputs=rushlight.float32)
+        def forward(ctx, x):
+            seen.append((x.dtype, amp.is_autocast_enabled("cpu")))
+            return 2 * x
+
+        @staticmethod
+        @amp.custom_bwd(device_type="cpu")
+        def backward(ctx, grad):
+            return 2 * grad
+
+    with amp.autocast("cpu"):
+        Double.apply(rushlight.ones(2, dtype=rushlight.bfloat16, requires_grad=True)).sum().backward()
+    assert seen == [(rushlight.float32, False)]
+
+
+def test_unknown_devices_and_dtypes_are_refused():
+    with pytest.raises(RuntimeError, match="unsupported"):
+        amp.autocast("abacus")
+    with pytest.raises(ValueError, match="half|float16"):
+        amp.autocast("cpu", dtype=rushlight.float64)
+
+
+def test_the_scaler_skips_bad_steps_and_adjusts():
+    p = nn.Parameter(rushlight.ones(2))
+    optimizer = rushlight.optim.SGD([p], lr=1.0)
+    scaler = amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    p.grad = rushlight.tensor([1.0, float("inf")])
+    scaler.step(optimizer)
+    scaler.update()
+    assert p.tolist() == [1, 1] and scaler.get_scale() == 4
+    for _ in range(2):
+        optimizer.zero_grad()
+        scaler.scale(p.sum()).backward()
+        scaler.unscale_(optimizer)
+        assert p.grad.tolist() == [1, 1]
+        with pytest.raises(RuntimeError, match="already been called"):
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    assert p.tolist() == [-1, -1] and scaler.get_scale() == 8
+    other = amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 8
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.update()
