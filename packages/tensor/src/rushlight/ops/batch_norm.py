@@ -245,6 +245,22 @@ def instance_norm(
     return result.reshape(input.shape)
 
 
+@function(name="instance_norm", method=False, out=False)
+def _instance_norm_root(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """`nn.functional.instance_norm` with the arguments in another order. Raises as that does."""
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
 def _tiled(x: Tensor | None, times: int) -> Tensor | None:
     return None if x is None else x.unsqueeze(0).expand(times, x.shape[0]).reshape(-1)
 

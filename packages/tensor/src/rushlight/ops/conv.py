@@ -300,3 +300,18 @@ def conv3d(
     Raises RuntimeError when shapes, dtypes or sizes do not fit.
     """
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@function(method=False, out=False)
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution of sequences with time first: `(T, N, C)`, `(K, C, F)`, `(F,)` -> `(T', N, F)`.
+
+    Raises RuntimeError when shapes, dtypes or sizes do not fit.
+    """
+    if input.ndim != 3 or weight.ndim != 3:
+        raise RuntimeError(
+            f"conv_tbc: expected input (T, N, C) and weight (K, C, F), got {shape_text(input.shape)} and "
+            f"{shape_text(weight.shape)}"
+        )
+    result = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
+import rushlight
 from rushlight.core.declare import structured
 from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.ops.linalg_solve import A_SAMPLE, check_matrix, plain, raising
+from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, plain, raising, solve_triangular_op
 
 EighResult = namedtuple("linalg_eigh", ("eigenvalues", "eigenvectors"))
 EigResult = namedtuple("linalg_eig", ("eigenvalues", "eigenvectors"))
@@ -93,3 +95,46 @@ def eig(A: Tensor) -> EigResult:
 def eigvals(A: Tensor) -> Tensor:
     """Complex eigenvalues of square matrices: `(*, n, n)` -> `(*, n)`. Raises as `eig` does."""
     return eig_op.apply((A,))[0]
+
+
+@function(method=False, out=False)
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: Any = None,
+    ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) eigenvalues of `A x = E B x` and their vectors: `(*, m, m)` -> `(*, k)`, `(*, m, k)`.
+
+    Computed by a full decomposition, so the arguments that steer an iteration have no effect. Raises ValueError when
+    m < 3 k, LinAlgError when B is not positive-definite.
+    """
+    check_matrix("lobpcg", "A", A._meta, square=True)
+    rows = A.shape[-1]
+    k = n if k is None and n is not None else (1 if X is None else X.shape[-1]) if k is None else k
+    if rows < 3 * k:
+        raise ValueError(
+            f"lobpcg: not applicable when the number of A rows (={rows}) is smaller than 3 x the number of requested "
+            f"eigenpairs (={k})"
+        )
+    if B is None:
+        values, vectors = eigh_op.apply((A,), ("L",))
+    else:  # with B = L L^H, the problem for L^-1 A L^-H is the usual one
+        lower = rushlight.linalg.cholesky(B)
+        half = solve_triangular_op.apply((lower, A), (False, False))
+        inner = solve_triangular_op.apply((lower, adjoint(half)), (False, False))
+        values, vectors = eigh_op.apply((adjoint(inner),), ("L",))
+        vectors = solve_triangular_op.apply((adjoint(lower), vectors), (True, False))
+    if largest is None or largest:
+        return values.narrow(-1, rows - k, k).flip(-1), vectors.narrow(-1, rows - k, k).flip(-1)
+    return values.narrow(-1, 0, k), vectors.narrow(-1, 0, k)

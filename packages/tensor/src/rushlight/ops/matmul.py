@@ -11,7 +11,7 @@ from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.dtypes import HALF
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.front import OPERAND_TYPES, assign_out, extend_tensor, function
+from rushlight.core.front import OPERAND_TYPES, assign_out, export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -324,6 +324,9 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
     """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other
     shapes."""
     return _plus("addmv", input, mv(mat, vec), beta, alpha)
+
+
+export("addmv_", Tensor.addmv_)
 
 
 @function(inplace=True)

@@ -253,6 +253,8 @@ def _define_max_pool(count: int) -> None:
     ):
         body.__doc__ = text
         function(name=name, namespace=namespace, method=False, out=False)(body)
+    if count == 1:
+        function(name="max_pool1d_with_indices", method=False, out=False)(max_pool_with_indices)
 
 
 for _count in (1, 2, 3):
