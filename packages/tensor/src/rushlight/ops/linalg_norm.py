@@ -15,7 +15,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.ops.reduction import reduced_shape
+from rushlight.ops.reduction import added, reduced_shape
 
 Order = int | float | str | None
 Dims = int | Sequence[int] | None
@@ -35,22 +35,27 @@ def _infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool, ord: float) -> M
     return meta(input.dtype.to_real(), reduced_shape(input.shape, dim, keepdim), None, input.device)
 
 
+def _total(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    """The sum, kept from losing digits down long columns."""
+    return added(x, dim, keepdim, dtypes.from_numpy_dtype(x.dtype))
+
+
 def _norm(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, ord: float) -> np.ndarray:
     x = checks.widened(x)
     if ord == 0:
         return np.count_nonzero(x, axis=dim, keepdims=keepdim)
     if ord == 2:
         squares = np.square(x) if x.dtype.kind == "f" else np.square(x.real) + np.square(x.imag)
-        return np.sqrt(np.add.reduce(squares, axis=dim, keepdims=keepdim))
+        return np.sqrt(_total(squares, dim, keepdim))
     size = np.abs(x)
     if ord == math.inf:
         return size.max(axis=dim, keepdims=keepdim)
     if ord == -math.inf:
         return size.min(axis=dim, keepdims=keepdim)
     if ord == 1:
-        return size.sum(axis=dim, keepdims=keepdim)
+        return _total(size, dim, keepdim)
     size **= size.dtype.type(ord)
-    return size.sum(axis=dim, keepdims=keepdim) ** size.dtype.type(1 / ord)
+    return _total(size, dim, keepdim) ** (1 / ord)
 
 
 def _of_vectors(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, ord: float) -> np.ndarray:
