@@ -34,3 +34,8 @@ def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
 
 class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not converge."""
+
+
+def assert_true(condition, message: str) -> None:
+    """Raise AssertionError with the message unless the condition holds: `rushlight._assert`, which model files call."""
+    assert condition, message

@@ -8,6 +8,7 @@ from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
 from rushlight.core import devices, dtypes, layout, settings, siblings
+from rushlight.core.errors import assert_true
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
@@ -34,6 +35,7 @@ _FIXED: dict[str, Any] = {
     "pi": 3.141592653589793,
     "e": 2.718281828459045,
     "newaxis": None,
+    "_assert": assert_true,
     "Generator": Generator,
     "default_generator": default_generator,
     "manual_seed": manual_seed,
