@@ -82,9 +82,9 @@ class _Caster:
 class autocast:
     """A region (or, as a decorator, a function) in which products run in a half type.
 
-    `matmul`, `linear`, convolutions and attention take float32 operands as `dtype` (bfloat16, or float16); losses, FFT and
-    decompositions take half operands as float32. Call backward outside. Raises RuntimeError for an unknown device type, and
-    ValueError for a dtype that is not a half type.
+    `matmul`, `linear`, convolutions and attention take float32 operands as `dtype` (bfloat16, or float16); losses, FFT
+    and decompositions take half operands as float32. Call backward outside. Raises RuntimeError for an unknown device
+    type, and ValueError for a dtype that is not a half type.
 
     Example:
         >>> import rushlight
@@ -166,7 +166,8 @@ def _converted(value: Any, device_type: str, dtype: Any) -> Any:
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: Any = None) -> Callable:
-    """Decorates `forward` of an autograd Function: with `cast_inputs`, floating inputs are cast and autocast is off inside."""
+    """Decorates `forward` of an autograd Function: with `cast_inputs`, floating inputs are cast and autocast is off
+    inside."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 

@@ -17,7 +17,8 @@ READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
 class GradScaler:
     """Multiplies the loss by a factor, divides the gradients by it before the step, and skips steps with inf or nan.
 
-    The factor falls by `backoff_factor` after a skipped step and grows by `growth_factor` after `growth_interval` good ones.
+    The factor falls by `backoff_factor` after a skipped step and grows by `growth_factor` after `growth_interval` good
+    ones.
 
     Example:
         >>> import rushlight
@@ -44,7 +45,8 @@ class GradScaler:
             self._enabled = False
         if self._enabled and not (growth_factor > 1.0 > backoff_factor):
             raise ValueError(
-                f"GradScaler: expected growth_factor > 1 and backoff_factor < 1, got {growth_factor} and {backoff_factor}"
+                f"GradScaler: expected growth_factor > 1 and backoff_factor < 1, got {growth_factor} and "
+                f"{backoff_factor}"
             )
         self._scale, self._growth_tracker = float(init_scale), 0
         self._growth_factor, self._backoff_factor, self._growth_interval = (
@@ -122,7 +124,8 @@ class GradScaler:
         self._found_inf[id(optimizer)], self._stages[id(optimizer)] = bad, UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients, unless that was done, and step unless they hold inf or nan; returns what the step returns.
+        """Unscale the gradients, unless that was done, and step unless they hold inf or nan; returns what the step
+        returns.
 
         Raises RuntimeError when called twice without update, or with a closure.
         """
@@ -139,7 +142,8 @@ class GradScaler:
         return None if self._found_inf[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adjust the factor after the steps of an iteration, or set it. AssertionError without an unscaled gradient before."""
+        """Adjust the factor after the steps of an iteration, or set it. AssertionError without an unscaled gradient
+        before."""
         if not self._enabled:
             return
         if new_scale is not None:

@@ -31,7 +31,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """`x` where positive, else `a * x` with `a` drawn uniformly from `[lower, upper]` in training and their mean otherwise.
+    """`x` where positive, else `a * x` with `a` drawn uniformly from `[lower, upper]` in training and their mean
+    otherwise.
 
     Raises RuntimeError when `lower` is greater than `upper`.
     """
@@ -89,9 +90,10 @@ def linear_cross_entropy(
 ) -> Tensor:
     """`cross_entropy(linear(input, linear_weight, linear_bias), target)`.
 
-    Shapes: input `(n, in)` or `(in)`, linear_weight `(classes, *, in)`, linear_bias `(classes, *)`, target `(n, *)` indices or
-    `(n, classes, *)` probabilities -> `()`, or `(n, *)` for reduction "none". Raises RuntimeError or ValueError for sizes or options
-    that do not fit.
+    Shapes: input `(n, in)` or `(in)`, linear_weight `(classes, *, in)`, linear_bias `(classes, *)`, target `(n, *)`
+    indices or
+    `(n, classes, *)` probabilities -> `()`, or `(n, *)` for reduction "none". Raises RuntimeError or ValueError for
+    sizes or options that do not fit.
     """
     if input.shape[-1] != linear_weight.shape[-1]:
         raise RuntimeError(
@@ -132,8 +134,8 @@ def grouped_mm(
 ) -> Tensor:
     """Matrix products of groups: 3-D operands pair by pair, or a 2-D operand cut at the ends `offs` into the groups.
 
-    Shapes: `(g, m, k) @ (g, k, n)`; `(m, k) @ (g, k, n)` with rows cut; `(g, m, k) @ (k, n)` with columns cut; `(m, k) @ (k, n)`
-    with `k` cut -> `(g, m, n)`. Raises RuntimeError when a 2-D operand comes without `offs`, or with a bias.
+    Shapes: `(g, m, k) @ (g, k, n)`; `(m, k) @ (g, k, n)` with rows cut; `(g, m, k) @ (k, n)` with columns cut; `(m, k)
+    @ (k, n)` with `k` cut -> `(g, m, n)`. Raises RuntimeError when a 2-D operand comes without `offs`, or with a bias.
     """
     if bias is not None:
         raise RuntimeError("grouped_mm: bias is not supported; add it to the result")

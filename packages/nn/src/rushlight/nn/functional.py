@@ -1,7 +1,7 @@
 """Functions that layers are made of: `rushlight.nn.functional`.
 
-Most are declared beside their ops in rushlight-tensor; this module gathers them, together with those that torch users find
-both here and at the root (relu, softmax, conv2d, ...).
+Most are declared beside their ops in rushlight-tensor; this module gathers them, together with those that torch users
+find both here and at the root (relu, softmax, conv2d, ...).
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix over all but the first dimension (Saxe et al. 2014). ValueError for fewer than 2 dimensions."""
+    """A (semi-)orthogonal matrix over all but the first dimension (Saxe et al. 2014). ValueError for fewer than 2
+    dimensions."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:

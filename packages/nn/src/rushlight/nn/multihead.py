@@ -47,8 +47,10 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Project, attend with `num_heads` heads, project back (Vaswani et al. 2017).
 
-    Shapes: query `(l, n, e)`, key and value `(s, n, *)` -> `(l, n, e)` and, when `need_weights`, the weights averaged over heads `(n, l, s)`
-    or each head's `(n, h, l, s)`; without batch all lose `n`. Raises AssertionError or RuntimeError for shapes that do not fit.
+    Shapes: query `(l, n, e)`, key and value `(s, n, *)` -> `(l, n, e)` and, when `need_weights`, the weights averaged
+    over heads `(n, l, s)`
+    or each head's `(n, h, l, s)`; without batch all lose `n`. Raises AssertionError or RuntimeError for shapes that do
+    not fit.
     """
     batched = query.ndim == 3
     if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:

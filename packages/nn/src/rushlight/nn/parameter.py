@@ -61,7 +61,8 @@ class Buffer(Tensor):
 
 
 class _Uninitialized:
-    """A tensor whose shape is not known yet; `materialize` gives it one, and makes it an ordinary parameter or buffer."""
+    """A tensor whose shape is not known yet; `materialize` gives it one, and makes it an ordinary parameter or
+    buffer."""
 
     _becomes: type[Tensor]
 
@@ -75,7 +76,8 @@ class _Uninitialized:
     def shape(self) -> Any:
         """Raises RuntimeError: there is none yet."""
         raise RuntimeError(
-            "an uninitialized parameter or buffer has no shape yet; call the lazy module once with an input of the right size"
+            "an uninitialized parameter or buffer has no shape yet; call the lazy module once with an input of the "
+            "right size"
         )
 
     def __repr__(self, **options: Any) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim.adafactor import Adafactor
 from rushlight.optim.adam import Adam, AdamW
-from rushlight.optim.adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
+from rushlight.optim.adam_variants import Adamax, NAdam, RAdam
+from rushlight.optim.adaptive import ASGD, Adadelta, Adagrad, RMSprop, Rprop
 from rushlight.optim.lbfgs import LBFGS
 from rushlight.optim.muon import Muon
 from rushlight.optim.optimizer import Optimizer

@@ -14,9 +14,10 @@ from rushlight.optim.optimizer import Optimizer, as_float, check_options
 class Adafactor(Optimizer):
     """Adaptive steps whose mean squares are kept by row and column only (Shazeer and Stern 2018).
 
-    The mean square of a matrix is `row @ column / mean(row)`; step sizes follow the size of the parameters, and `d` clips them.
-    `eps` are the smallest mean square (None: that of the dtype) and the smallest size of a parameter. Raises ValueError for
-    options out of range.
+    The mean square of a matrix is `row @ column / mean(row)`; step sizes follow the size of the parameters, and `d`
+    clips them.
+    `eps` are the smallest mean square (None: that of the dtype) and the smallest size of a parameter. Raises
+    ValueError for options out of range.
     """
 
     def __init__(

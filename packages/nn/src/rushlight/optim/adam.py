@@ -15,8 +15,8 @@ from rushlight.optim.optimizer import Optimizer, as_float, check_options
 class Adam(Optimizer):
     """Adaptive moment estimation (Kingma and Ba 2014).
 
-    `m = b1 * m + (1 - b1) * g`, `v = b2 * v + (1 - b2) * g ** 2`, `p -= lr * (m / (1 - b1 ** t)) / (sqrt(v / (1 - b2 ** t)) + eps)`. `amsgrad` uses the
-    largest `v` so far. Raises ValueError for options out of range.
+    `m = b1 * m + (1 - b1) * g`, `v = b2 * v + (1 - b2) * g ** 2`, `p -= lr * (m / (1 - b1 ** t)) / (sqrt(v / (1 - b2
+    ** t)) + eps)`. `amsgrad` uses the largest `v` so far. Raises ValueError for options out of range.
 
     Example:
         >>> import rushlight
@@ -131,7 +131,8 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay that shrinks the parameters directly: `p *= 1 - lr * weight_decay` (Loshchilov and Hutter 2017)."""
+    """Adam with weight decay that shrinks the parameters directly: `p *= 1 - lr * weight_decay` (Loshchilov and Hutter
+    2017)."""
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from rushlight.optim.optimizer import Optimizer, as_float, check_options
 class LBFGS(Optimizer):
     """Limited-memory BFGS (Liu and Nocedal 1989), with a line search on request (`line_search_fn="strong_wolfe"`).
 
-    One `step(closure)` is up to `max_iter` iterations; the closure clears the gradients, computes the loss, calls backward and
+    One `step(closure)` is up to `max_iter` iterations; the closure clears the gradients, computes the loss, calls
+    backward and
     returns the loss. All parameters are one vector, so there is one group. Raises ValueError for further groups.
 
     Example:

@@ -23,7 +23,8 @@ class Point:
 
 
 def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
-    """Where the cubic through two points with their slopes is least, within bounds; their middle when it has no minimum."""
+    """Where the cubic through two points with their slopes is least, within bounds; their middle when it has no
+    minimum."""
     if b.t < a.t:
         a, b = b, a
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

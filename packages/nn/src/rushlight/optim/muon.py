@@ -17,10 +17,11 @@ _RATES = {
 
 
 class Muon(Optimizer):
-    """Momentum whose singular values are all brought to about 1 before the step (Jordan et al. 2024), for matrices only.
+    """Momentum whose singular values are all brought to about 1 before the step (Jordan et al. 2024), for matrices
+    only.
 
-    `ns_coefficients` and `ns_steps` are those of the Newton-Schulz iteration `x <- a x + (b x x^T + c (x x^T)^2) x`. Raises
-    ValueError for parameters that are no matrices and options out of range.
+    `ns_coefficients` and `ns_steps` are those of the Newton-Schulz iteration `x <- a x + (b x x^T + c (x x^T)^2) x`.
+    Raises ValueError for parameters that are no matrices and options out of range.
     """
 
     def __init__(

@@ -25,16 +25,19 @@ required = _Required()
 class Optimizer:
     """Base of all optimizers.
 
-    `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts, one per parameter group, with a key `params` and options of the
+    `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts, one per parameter group, with a key
+    `params` and options of the
     group. A subclass passes its `defaults` and defines `update(group, params, grads, states)`.
 
-    Raises TypeError for something else than leaf tensors, ValueError for an empty list or a parameter that appears in two groups.
+    Raises TypeError for something else than leaf tensors, ValueError for an empty list or a parameter that appears in
+    two groups.
     """
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
-                f"params argument given to the optimizer should be an iterable of Tensors or dicts, got {type(params).__name__}: "
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, got "
+                f"{type(params).__name__}: "
                 "put it in a list"
             )
         self.defaults = defaults
@@ -166,12 +169,14 @@ class Optimizer:
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
             raise ValueError(
-                f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has {len(groups)}"
+                f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has "
+                f"{len(groups)}"
             )
         for i, (own, other) in enumerate(zip(groups, saved)):
             if len(own["params"]) != len(other["params"]):
                 raise ValueError(
-                    f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group {i}: "
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group "
+                    f"{i}: "
                     f"{len(other['params'])} parameters, the optimizer has {len(own['params'])}"
                 )
         by_number = dict(

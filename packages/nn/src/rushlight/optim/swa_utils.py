@@ -54,7 +54,8 @@ def _blend(averaged: Iterable[Tensor], current: Iterable[Tensor], rate: float) -
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages over those given to `update_parameters` (Izmailov et al. 2018).
 
-    The default is the mean of all; `avg_fn(averaged, current, count)` or `multi_avg_fn(list, list, count)` is another average.
+    The default is the mean of all; `avg_fn(averaged, current, count)` or `multi_avg_fn(list, list, count)` is another
+    average.
     `use_buffers` averages buffers too, else they are copied. Raises AssertionError when both functions are given.
 
     Example:

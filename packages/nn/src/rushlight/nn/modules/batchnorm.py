@@ -108,7 +108,8 @@ class _BatchNorm(_Norm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalises each channel over the batch (Ioffe and Szegedy 2015). Shapes: `(n, c)` or `(n, c, l)`. ValueError for others."""
+    """Normalises each channel over the batch (Ioffe and Szegedy 2015). Shapes: `(n, c)` or `(n, c, l)`. ValueError for
+    others."""
 
     _ndims = (2, 3)
 
@@ -126,7 +127,8 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises each channel over the batch (Ioffe and Szegedy 2015). Shapes: `(n, c, d, h, w)`. ValueError for others."""
+    """Normalises each channel over the batch (Ioffe and Szegedy 2015). Shapes: `(n, c, d, h, w)`. ValueError for
+    others."""
 
     _ndims = (5,)
 

@@ -141,7 +141,8 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Cross-correlation over two dimensions. Shapes: `(n, in, h, w) -> (n, out, h', w')`; weight `(out, in / groups, kh, kw)`.
+    """Cross-correlation over two dimensions. Shapes: `(n, in, h, w) -> (n, out, h', w')`; weight `(out, in / groups,
+    kh, kw)`.
 
     Example:
         >>> import rushlight
@@ -214,7 +215,8 @@ class _ConvTranspose(_ConvNd):
             )
             if not least <= wanted[d] <= least + self.stride[d] - 1:
                 raise ValueError(
-                    f"requested an output size of {wanted}, but size {d} must lie in [{least}, {least + self.stride[d] - 1}]"
+                    f"requested an output size of {wanted}, but size {d} must lie in [{least}, "
+                    f"{least + self.stride[d] - 1}]"
                 )
             extra.append(wanted[d] - least)
         return tuple(extra)

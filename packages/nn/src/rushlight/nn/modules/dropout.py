@@ -24,7 +24,8 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """In training, zeros each element with probability `p` and scales the others by `1 / (1 - p)` (Hinton et al. 2012)."""
+    """In training, zeros each element with probability `p` and scales the others by `1 / (1 - p)` (Hinton et al.
+    2012)."""
 
     _function = "dropout"
 

@@ -117,7 +117,8 @@ def _call(module: Any, args: tuple, kwargs: dict, ran: set) -> Any:
 
 
 def _run_always_called(module: Any, args: tuple, kwargs: dict, ran: set) -> None:
-    """After an exception: the hooks registered with `always_call` that have not run yet; their own errors are ignored."""
+    """After an exception: the hooks registered with `always_call` that have not run yet; their own errors are
+    ignored."""
     for key, (hook, with_kwargs, always) in [*GLOBAL_FORWARD.items(), *module._forward_hooks.items()]:
         if always and key not in ran:
             try:

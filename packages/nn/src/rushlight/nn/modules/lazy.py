@@ -13,7 +13,8 @@ from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter, 
 
 
 class LazyModuleMixin:
-    """Makes a Module wait for its first input: a subclass holds uninitialized parameters, and `initialize_parameters(*inputs)`
+    """Makes a Module wait for its first input: a subclass holds uninitialized parameters, and
+    `initialize_parameters(*inputs)`
     gives them their shapes. After that call the module becomes an instance of `cls_to_become`.
 
     Move a lazy module to its device and dtype first, run one batch through it, and only then make the optimizer.
@@ -123,7 +124,8 @@ class _LazyConvolution(LazyModuleMixin):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
-        """Take `in_channels` from the input. Raises RuntimeError for a wrong number of dimensions, ValueError for the groups."""
+        """Take `in_channels` from the input. Raises RuntimeError for a wrong number of dimensions, ValueError for the
+        groups."""
         if not self.has_uninitialized_params():
             return
         n = self._dims

@@ -26,8 +26,8 @@ class Identity(Module):
 class Linear(Module):
     """Affine map of the last dimension: `y = x @ weight.T + bias`.
 
-    Shapes: `(*, in_features) -> (*, out_features)`; weight `(out_features, in_features)`, bias `(out_features)`. Weight and bias start
-    uniform in `[-k, k]`, `k = 1 / sqrt(in_features)`.
+    Shapes: `(*, in_features) -> (*, out_features)`; weight `(out_features, in_features)`, bias `(out_features)`.
+    Weight and bias start uniform in `[-k, k]`, `k = 1 / sqrt(in_features)`.
 
     Example:
         >>> import rushlight
@@ -64,7 +64,8 @@ class Linear(Module):
 class Bilinear(Module):
     """Bilinear map of two inputs: `y = x1 @ weight @ x2 + bias`.
 
-    Shapes: `(*, in1_features)`, `(*, in2_features)` -> `(*, out_features)`; weight `(out_features, in1_features, in2_features)`.
+    Shapes: `(*, in1_features)`, `(*, in2_features)` -> `(*, out_features)`; weight `(out_features, in1_features,
+    in2_features)`.
     """
 
     def __init__(

@@ -98,7 +98,8 @@ class Module(TraverseMixin, StateMixin):
         elif name in fields.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {type(value).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None"
+                    f"cannot assign {type(value).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or "
+                    "None"
                 )
             fields["_parameters"][name] = None
         elif name in fields.get("_modules", ()):
@@ -151,7 +152,8 @@ class Module(TraverseMixin, StateMixin):
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name; None keeps the name free for one.
 
-        Raises TypeError for another kind of object, KeyError for a name with a dot or one that is taken, ValueError for a tensor with history.
+        Raises TypeError for another kind of object, KeyError for a name with a dot or one that is taken, ValueError
+        for a tensor with history.
         """
         if "_parameters" not in self.__dict__:
             raise AttributeError(
@@ -163,7 +165,8 @@ class Module(TraverseMixin, StateMixin):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign {type(param).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or None"
+                    f"cannot assign {type(param).__name__} as parameter {name!r}; wrap it: nn.Parameter(tensor), or "
+                    "None"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
@@ -192,7 +195,8 @@ class Module(TraverseMixin, StateMixin):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child module under a name. Raises TypeError for another kind of object, KeyError for a bad or taken name."""
+        """Add a child module under a name. Raises TypeError for another kind of object, KeyError for a bad or taken
+        name."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name)
@@ -229,7 +233,8 @@ class Module(TraverseMixin, StateMixin):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Move and convert all parameters and buffers in place: `to(device)`, `to(dtype)`, `to(tensor)`, keywords alike.
+        """Move and convert all parameters and buffers in place: `to(device)`, `to(dtype)`, `to(tensor)`, keywords
+        alike.
 
         Only floating-point and complex tensors take the dtype. Raises TypeError for a dtype without fractions.
         """
@@ -291,7 +296,8 @@ class Module(TraverseMixin, StateMixin):
         return self._apply(lambda tensor: rushlight.empty_like(tensor, device=device), recurse)
 
     def train(self, mode: bool = True) -> Module:
-        """Set training mode here and below: dropout drops, batch norm uses batch statistics. ValueError unless `mode` is a bool."""
+        """Set training mode here and below: dropout drops, batch norm uses batch statistics. ValueError unless `mode`
+        is a bool."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -339,7 +345,8 @@ class Module(TraverseMixin, StateMixin):
     def register_forward_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Run `hook(module, args, output)` after forward; it may return a changed output. `always_call`: also after an error."""
+        """Run `hook(module, args, output)` after forward; it may return a changed output. `always_call`: also after an
+        error."""
         return self._forward_hooks.add((hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
@@ -347,7 +354,8 @@ class Module(TraverseMixin, StateMixin):
         return self._backward_pre_hooks.add(hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Run `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return changed ones."""
+        """Run `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return changed
+        ones."""
         return self._backward_hooks.add(hook, prepend)
 
     register_backward_hook = register_full_backward_hook
@@ -363,7 +371,8 @@ class Module(TraverseMixin, StateMixin):
     _register_state_dict_hook = register_state_dict_post_hook
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Run `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before loading."""
+        """Run `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before
+        loading."""
         return self._load_state_dict_pre_hooks.add(lambda *args: hook(self, *args))
 
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:

@@ -23,8 +23,8 @@ Step = Callable[[Tensor, State], State]
 def scan(step: Step, inputs: list[Tensor], start: State, reverse: bool) -> tuple[list[Tensor], State]:
     """Run `step(x, state) -> state` over time; returns the first state tensor of each time, and the last states.
 
-    The batch may shrink over time, as in packed sequences, whose longest come first: rows that end keep their last state, and going backwards
-    they start when their last element comes.
+    The batch may shrink over time, as in packed sequences, whose longest come first: rows that end keep their last
+    state, and going backwards they start when their last element comes.
     """
     outputs: list[Tensor] = [None] * len(inputs)  # type: ignore[list-item]
     ended: list[State] = []
@@ -109,7 +109,8 @@ def _check_options(
 
 
 class RNNBase(Module):
-    """What recurrent layers share: parameters per layer and direction, and the walk over layers, directions and time."""
+    """What recurrent layers share: parameters per layer and direction, and the walk over layers, directions and
+    time."""
 
     def __init__(
         self,
@@ -187,7 +188,8 @@ class RNNBase(Module):
         for name, state, size in zip(("h_0", "c_0"), states, sizes):
             if not packed and state.ndim != input.ndim:
                 raise RuntimeError(
-                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {input.ndim}-D but got "
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {input.ndim}-D "
+                    "but got "
                     f"{state.ndim}-D tensor"
                 )
             wanted = (self.num_layers * (1 + self.bidirectional), *((batch,) if batched else ()), size)
@@ -264,8 +266,8 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)` over time (Elman 1990), or with relu.
 
-    Shapes: `(l, n, input_size)` (`(n, l, input_size)` for `batch_first`) -> `(l, n, directions * hidden_size)` and the last states
-    `(layers * directions, n, hidden_size)`.
+    Shapes: `(l, n, input_size)` (`(n, l, input_size)` for `batch_first`) -> `(l, n, directions * hidden_size)` and the
+    last states `(layers * directions, n, hidden_size)`.
     """
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:

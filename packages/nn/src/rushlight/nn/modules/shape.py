@@ -42,7 +42,8 @@ class Unflatten(Module):
         for i, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {i}"
+                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos "
+                    f"{i}"
                 )
         self.dim, self.unflattened_size = dim, unflattened_size
 
@@ -68,7 +69,8 @@ class Fold(Module):
 
     def extra_repr(self) -> str:
         return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, "
             f"stride={self.stride}"
         )
 

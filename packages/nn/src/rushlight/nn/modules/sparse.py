@@ -77,7 +77,8 @@ class _Table(Module):
 class Embedding(_Table):
     """A table of vectors looked up by index.
 
-    Shapes: `(*) -> (*, embedding_dim)`; weight `(num_embeddings, embedding_dim)`. The row `padding_idx` gets no gradient.
+    Shapes: `(*) -> (*, embedding_dim)`; weight `(num_embeddings, embedding_dim)`. The row `padding_idx` gets no
+    gradient.
 
     Example:
         >>> import rushlight

@@ -148,8 +148,8 @@ class StateMixin:
     ) -> _IncompatibleKeys:
         """Copy a state into this module's parameters and buffers (`assign` puts the given tensors in place instead).
 
-        Raises RuntimeError that lists all mismatches at once: missing and unexpected names (when `strict`), wrong shapes;
-        TypeError when `state_dict` is no mapping. Entries that do fit are loaded before the error is raised.
+        Raises RuntimeError that lists all mismatches at once: missing and unexpected names (when `strict`), wrong
+        shapes; TypeError when `state_dict` is no mapping. Entries that do fit are loaded before the error is raised.
 
         Example:
             >>> import rushlight

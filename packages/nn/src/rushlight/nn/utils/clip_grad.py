@@ -12,7 +12,6 @@ from rushlight.core.op import HANDLERS
 from rushlight.kernels.cpu import many
 from rushlight.kernels.cpu.many import WORTH, Table, fits
 
-
 # Tables of lists of gradients that were clipped, by their metadata: programs clip the same list at each step.
 _tables: dict[tuple, Any] = {}
 

@@ -17,7 +17,8 @@ def _require_eval(*modules: Module) -> None:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of a convolution that computes what it and a batch normalisation after it do. AssertionError in training mode."""
+    """A copy of a convolution that computes what it and a batch normalisation after it do. AssertionError in training
+    mode."""
     _require_eval(conv, bn)
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(

@@ -98,8 +98,8 @@ def orthogonal(
 ) -> Module:
     """Keep a matrix orthogonal (its columns orthonormal, or rows when it is wide) while it is trained.
 
-    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; the default is matrix_exp for square and complex matrices and
-    householder for others. Raises ValueError for tensors that are no matrices, and for other maps.
+    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; the default is matrix_exp for square and complex
+    matrices and householder for others. Raises ValueError for tensors that are no matrices, and for other maps.
 
     Example:
         >>> import rushlight
@@ -134,7 +134,8 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train size and direction of a weight apart: `weight = original0 * original1 / |original1|` (Salimans and Kingma 2016).
+    """Train size and direction of a weight apart: `weight = original0 * original1 / |original1|` (Salimans and Kingma
+    2016).
 
     The norm is over all dimensions but `dim` (None: over all).
 

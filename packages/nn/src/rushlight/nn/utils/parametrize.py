@@ -1,7 +1,7 @@
 """Parameters that are computed from others: `register_parametrization(module, "weight", function)`.
 
-After it `module.weight` is `function(original)`, where the original lies in `module.parametrizations.weight`, is trained and saved.
-The module gets a class of its own, a subclass of its former one, with a property for each such name.
+After it `module.weight` is `function(original)`, where the original lies in `module.parametrizations.weight`, is
+trained and saved. The module gets a class of its own, a subclass of its former one, with a property for each such name.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class ParametrizationList(ModuleList):
         return [getattr(self, name) for name in names]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrized tensor becomes `value`. RuntimeError when a part has no right_inverse."""
+        """Set the originals so that the parametrized tensor becomes `value`. RuntimeError when a part has no
+        right_inverse."""
         with rushlight.no_grad():
             start: Any = value
             for parametrization in reversed(self):
@@ -111,7 +112,8 @@ def check_alike(original: Tensor, result: Any) -> None:
         raise ValueError(f"A parametrization must return a tensor, got {type(result).__name__}")
     if result.dtype is not original.dtype or result.shape != original.shape:
         raise ValueError(
-            f"A parametrization may not change dtype or shape unless `unsafe`: got {result.dtype} {tuple(result.shape)}, "
+            f"A parametrization may not change dtype or shape unless `unsafe`: got {result.dtype} "
+            f"{tuple(result.shape)}, "
             f"the original has {original.dtype} {tuple(original.shape)}"
         )
 
@@ -157,7 +159,8 @@ def register_parametrization(
 ) -> Module:
     """Let `module.<tensor_name>` be `parametrization(original)`; further ones are applied after those before.
 
-    A `right_inverse` method of the parametrization gives the original for a value: for the present one now, and when the tensor
+    A `right_inverse` method of the parametrization gives the original for a value: for the present one now, and when
+    the tensor
     is assigned. Raises ValueError for an unknown name, and for a result of another shape or dtype unless `unsafe`.
 
     Example:

@@ -1,7 +1,7 @@
 """Pruning: parameters with some elements held at zero by a mask.
 
-A pruned `weight` is the attribute `weight = weight_orig * weight_mask`, computed before each call; `weight_orig` is the parameter and
-`weight_mask` a buffer. Pruning again narrows the mask.
+A pruned `weight` is the attribute `weight = weight_orig * weight_mask`, computed before each call; `weight_orig` is
+the parameter and `weight_mask` a buffer. Pruning again narrows the mask.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
 
 
 class BasePruningMethod(ABC):
-    """A way to choose elements. Subclasses define `compute_mask` and `PRUNING_TYPE`: unstructured, structured or global."""
+    """A way to choose elements. Subclasses define `compute_mask` and `PRUNING_TYPE`: unstructured, structured or
+    global."""
 
     PRUNING_TYPE = "unstructured"
     _tensor_name: str
@@ -109,7 +109,8 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod | None) -> None:
-        """Add a method for the same parameter. TypeError for another kind of object, ValueError for another parameter."""
+        """Add a method for the same parameter. TypeError for another kind of object, ValueError for another
+        parameter."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and method._tensor_name != self._tensor_name:

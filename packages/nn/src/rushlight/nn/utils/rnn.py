@@ -87,7 +87,8 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The padded batch `(l, n, *)` of a packed one, and the lengths. ValueError when `total_length` is less than the longest."""
+    """The padded batch `(l, n, *)` of a packed one, and the lengths. ValueError when `total_length` is less than the
+    longest."""
     sizes = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(sizes):
         raise ValueError(

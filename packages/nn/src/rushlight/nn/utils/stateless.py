@@ -18,7 +18,8 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with the given tensors in place of its own. Deprecated: see `rushlight.func.functional_call`."""
+    """`module(*args, **kwargs)` with the given tensors in place of its own. Deprecated: see
+    `rushlight.func.functional_call`."""
     warnings.warn(
         "`nn.utils.stateless.functional_call` is deprecated in favor of `func.functional_call`.",
         FutureWarning,

@@ -26,7 +26,8 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train size and direction of a weight apart (Salimans and Kingma 2016). Deprecated: see `parametrizations.weight_norm`.
+    """Train size and direction of a weight apart (Salimans and Kingma 2016). Deprecated: see
+    `parametrizations.weight_norm`.
 
     Raises RuntimeError when the weight is normalised already.
     """

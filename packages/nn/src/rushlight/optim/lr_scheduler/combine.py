@@ -14,7 +14,8 @@ from rushlight.optim.optimizer import Optimizer
 class SequentialLR(LRScheduler):
     """One schedule after the other, changing at the `milestones`.
 
-    Raises ValueError when there are none, when they belong to other optimizers, or when the number of milestones does not fit.
+    Raises ValueError when there are none, when they belong to other optimizers, or when the number of milestones does
+    not fit.
     """
 
     def __init__(
@@ -25,7 +26,8 @@ class SequentialLR(LRScheduler):
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
-                    f"SequentialLR expects all schedulers to belong to the same optimizer, but schedulers[{i}] has another"
+                    f"SequentialLR expects all schedulers to belong to the same optimizer, but schedulers[{i}] has "
+                    "another"
                 )
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -66,7 +68,8 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Several schedules that all step together. Raises ValueError when there are none or they belong to different optimizers."""
+    """Several schedules that all step together. Raises ValueError when there are none or they belong to different
+    optimizers."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:

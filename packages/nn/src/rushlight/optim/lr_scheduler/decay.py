@@ -112,7 +112,8 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From `start_factor` to `end_factor` in `total_iters` equal steps. ValueError for factors outside (0, 1] and [0, 1]."""
+    """From `start_factor` to `end_factor` in `total_iters` equal steps. ValueError for factors outside (0, 1] and [0,
+    1]."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Loops over many tensors in one native call: optimizer steps, and the norm and scaling of gradients.
 
-A `Table` cuts tensors of given sizes into blocks, the tasks that threads share out, and tells the kernels where the tensors
+A `Table` cuts tensors of given sizes into blocks, the tasks that threads share out, and tells the kernels where the
+tensors
 of each list lie in memory. Sizes rarely change, addresses are noted anew for each call: eight arrays at a time, 0.5 us.
 
 All arrays must be float32 and C-contiguous, all of a row of the same size; the caller vouches for it.
@@ -18,7 +19,8 @@ from rushlight.core.meta import Meta
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 
-# Below so many elements in all the operations are as quick, and nobody should wait for a compiler (0.5 s, once a machine).
+# Below so many elements in all the operations are as quick, and nobody should wait for a compiler (0.5 s, once a
+# machine).
 WORTH = 4096
 BLOCK = 8192  # elements to a task: what a thread works off in a few microseconds
 BATCH = 8  # arrays whose addresses are noted in one call
@@ -39,7 +41,8 @@ def _note_addresses() -> Callable[..., None]:
 
 @cache
 def _loop(body: str, columns: int) -> Callable[..., None]:
-    """The native loop over blocks. `body` is run for each block, with `row`, `start`, `stop` and the arrays `c0`, `c1`, ..."""
+    """The native loop over blocks. `body` is run for each block, with `row`, `start`, `stop` and the arrays `c0`,
+    `c1`, ..."""
     lines = ["def kernel(lo, hi, blocks, addresses, shared, results, numbers):", "    wide_vectors()"]
     lines += ["    rows = u64(load(blocks, u64(0)))"]
     lines += ["    for block in range(lo, hi):", "        at = u64(3) * block + u64(1)"]
@@ -164,8 +167,8 @@ def adam(
 ) -> None:
     """One step of Adam in place: `lists` are parameters, gradients, means, mean squares, and for AMSGrad their maxima.
 
-    `steps` are the counters, 0-d float32. `keep` multiplies the parameters, `decay` times them is added to the gradients, which
-    `sign` multiplies.
+    `steps` are the counters, 0-d float32. `keep` multiplies the parameters, `decay` times them is added to the
+    gradients, which `sign` multiplies.
     """
     numbers = np.array((lr, beta1, beta2, eps, keep, decay, sign))
     table.note(0, steps)
