@@ -58,8 +58,11 @@ def uniform_(
         True
     """
     low = named.pop("from", from_)
-    if input.dtype.is_complex or not input.dtype.is_inexact:
-        raise RuntimeError(f"uniform_: expected a floating point tensor, got {input.dtype.name}")
+    if not input.dtype.is_inexact:
+        raise RuntimeError(f"uniform_: expected a floating point or complex tensor, got {input.dtype.name}")
+    if input.dtype.is_complex:
+        parts = draw(uniform_op, (*input._meta.shape, 2), input.dtype.to_real(), input.device, generator)
+        return copy_(input, (parts * (to - low) + low).view(input.dtype).squeeze(-1))
     if not low <= to:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
     if to - low > dtypes.finfo(input.dtype).max:

@@ -177,6 +177,6 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
             f"sum_to_size: size {{{shape_text(wanted)}}} is not expandable to size {{{shape_text(shape)}}}."
         )
     dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
-    if not dims:
+    if not dims and shape:
         return input
-    return reshaped(input.sum(dims, keepdim=True, dtype=input.dtype), wanted)
+    return reshaped(input.sum(dims or None, keepdim=True), wanted)

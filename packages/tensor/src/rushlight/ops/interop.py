@@ -251,7 +251,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError(f"unravel_index: expected 'shape' to be int or sequence of ints, got {shape!r}")
     if any(size < 0 for size in sizes):
         raise ValueError(f"unravel_index: 'shape' cannot have negative values, got {shape_text(sizes)}")
-    found, left = [], indices
+    found, left = [], indices.long()
     for size in reversed(sizes):
         found.append(left % max(size, 1))
         left = left // max(size, 1)
