@@ -13,7 +13,7 @@ from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import assign_out, export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Op
+from rushlight.core.op import ErrorSample, Op
 from rushlight.core.tensor import Tensor
 from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
 from rushlight.ops.selection import maximum, minimum
@@ -62,6 +62,7 @@ amax_op = reduction(
     "amax",
     _infer_extreme("amax"),
     reduce=(None, s.maximum, None),
+    errors=lambda: [ErrorSample((np.zeros((2, 0), np.float32),), ((1,), False), IndexError, "non-zero size")],
     doc="The largest element over dimensions.",
     numpy=_fold(np.maximum),
     samples=reduced_samples,
@@ -72,6 +73,7 @@ amin_op = reduction(
     "amin",
     _infer_extreme("amin"),
     reduce=(None, s.minimum, None),
+    errors=lambda: [ErrorSample((np.zeros((2, 0), np.complex64),), ((0,), False), RuntimeError, "no order")],
     doc="The smallest element over dimensions.",
     numpy=_fold(np.minimum),
     samples=reduced_samples,
@@ -134,6 +136,7 @@ def _position(find: Callable) -> Callable:
 argmax_op = reduction(
     "argmax",
     _infer_position("argmax"),
+    errors=lambda: [ErrorSample((np.zeros((2, 0), np.float32),), ((1,), False), IndexError, "non-zero size")],
     numpy=_position(np.argmax),
     samples=reduced_samples,
     doc="The position of the largest element along one dimension, or in the flattened tensor.",

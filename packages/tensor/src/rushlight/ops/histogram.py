@@ -11,7 +11,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import tensor
@@ -40,6 +40,10 @@ def _infer_bincount(input: Meta, weights: Meta | None, *, minlength: int) -> Non
 bincount_op = structured(
     "bincount",
     _infer_bincount,
+    errors=lambda: [
+        ErrorSample((np.array([-1]), None), (0,), RuntimeError, "negative"),
+        ErrorSample((_VALUES, None), (0,), RuntimeError, "integral"),
+    ],
     doc="How often each number from 0 on occurs.",
     samples=lambda: [Sample((np.array([0, 2, 2]), None), (4,))],
     reference=lambda x, weights, minlength: np.bincount(x, weights, minlength),
@@ -81,6 +85,10 @@ def _infer_histc(input: Meta, min: Meta, max: Meta, *, bins: int) -> Meta:
 histc_op = structured(
     "histc",
     _infer_histc,
+    errors=lambda: [
+        ErrorSample((_VALUES, 0.0, 1.0), (0,), RuntimeError, "bins must be"),
+        ErrorSample((_VALUES, -np.inf, 1.0), (2,), RuntimeError, "not finite"),
+    ],
     doc="Counts in bins of equal width between min and max.",
     samples=lambda: [Sample((_VALUES, 0.0, 4.0), (4,))],
     reference=lambda x, low, high, bins: np.histogram(x, bins, (low, high))[0],
@@ -274,6 +282,7 @@ def _infer_searchsorted(
 searchsorted_op = structured(
     "searchsorted",
     _infer_searchsorted,
+    errors=lambda: [ErrorSample((_VALUES, np.arange(3), None), (False, False), RuntimeError, "same dtype")],
     doc="Where each value belongs in a sorted sequence, or row by row in sorted rows.",
     samples=lambda: [Sample((np.array([1.0, 2.0, 3.0], np.float32), _VALUES, None), (False, False))],
     reference=lambda sequence, x, sorter, right, out_int32: np.searchsorted(

@@ -11,7 +11,7 @@ from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise, structured
 from rushlight.core.front import OPERAND_TYPES, check_tensors, export, extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import INPLACE, Sample, kernel, prims
+from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, prims
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 from rushlight.return_types import named
@@ -190,6 +190,7 @@ def _infer_frexp(input: Meta) -> tuple[Meta, Meta]:
 frexp_op = structured(
     "frexp",
     _infer_frexp,
+    errors=lambda: [ErrorSample((np.arange(3),), (), RuntimeError, "floating-point")],
     doc="Significand in [0.5, 1) and binary exponent.",
     samples=lambda: [Sample((np.array([0.75, -3.0, 0.0, 1e-3], np.float32),))],
     reference=np.frexp,

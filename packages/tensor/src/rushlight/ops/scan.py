@@ -13,7 +13,7 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import native, rows
 from rushlight.ops.reduction import accumulator_dtype
@@ -122,6 +122,7 @@ def _infer_extreme_scan(input: Meta, *, dim: int) -> Meta:
 cummax_op = structured(
     "cummax",
     _infer_extreme_scan,
+    errors=lambda: [ErrorSample((_MATRIX.astype(np.complex64),), (0,), RuntimeError, "no order")],
     doc="Position of the largest element so far, the last one of equals.",
     samples=lambda: [Sample((_MATRIX,), (1,))],
     reference=lambda x, dim: _positions(np.maximum, x, dim),
@@ -191,6 +192,7 @@ def _infer_logcumsumexp(input: Meta, *, dim: int) -> Meta:
 logcumsumexp_op = structured(
     "logcumsumexp",
     _infer_logcumsumexp,
+    errors=lambda: [ErrorSample((np.arange(3),), (0,), RuntimeError, "floating point")],
     doc="Running logarithm of the sum of exponentials.",
     samples=lambda: [Sample((_MATRIX,), (1,))],
     reference=lambda x, dim: np.log(np.cumsum(np.exp(x), axis=dim)),

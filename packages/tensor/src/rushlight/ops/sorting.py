@@ -11,7 +11,7 @@ from rushlight.core.declare import reduction, structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Op, Sample, kernel
+from rushlight.core.op import ErrorSample, Op, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.extremum import check_not_empty, check_order, chosen
 from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
@@ -45,6 +45,7 @@ def _infer_sort(input: Meta, *, dim: int, descending: bool, stable: bool) -> Met
 argsort_op = structured(
     "argsort",
     _infer_sort,
+    errors=lambda: [ErrorSample((_MATRIX.astype(np.complex64),), (1, False, True), RuntimeError, "no order")],
     doc="The positions that sort a dimension; NaN counts as the largest number.",
     samples=lambda: [Sample((_MATRIX,), (1, False, True)), Sample((_MATRIX,), (0, True, True))],
     reference=lambda x, dim, descending, stable: np.argsort(-x if descending else x, dim, kind="stable"),
@@ -119,6 +120,7 @@ def _infer_topk(input: Meta, *, k: int, dim: int, largest: bool, sorted: bool) -
 topk_op = structured(
     "topk",
     _infer_topk,
+    errors=lambda: [ErrorSample((_MATRIX,), (5, 1, True, True), RuntimeError, "out of range")],
     doc="The positions of the k largest (or smallest) elements of a dimension.",
     samples=lambda: [Sample((_MATRIX,), (2, 1, True, True)), Sample((_MATRIX,), (1, 0, False, True))],
     reference=lambda x, k, dim, largest, sorted: np.take(_argsort(x, dim, largest, True), np.arange(k), dim),
@@ -175,6 +177,7 @@ def _infer_kth(input: Meta, *, k: int, dim: int) -> Meta:
 kthvalue_op = structured(
     "kthvalue",
     _infer_kth,
+    errors=lambda: [ErrorSample((_MATRIX,), (0, 1), RuntimeError, "out of range")],
     doc="The position of the k-th smallest element of a dimension.",
     samples=lambda: [Sample((_MATRIX,), (2, 1))],
     reference=lambda x, k, dim: np.take(np.argsort(x, dim, kind="stable"), [k - 1], dim),
@@ -295,6 +298,7 @@ def _last_of_most(row: np.ndarray) -> int:
 mode_op = structured(
     "mode",
     _infer_mode,
+    errors=lambda: [ErrorSample((_MATRIX[:, :0],), (1,), IndexError, "non-zero size")],
     doc="The position of the last one of the most frequent elements of a dimension.",
     samples=lambda: [Sample((_MATRIX,), (1,))],
     reference=lambda x, dim: np.expand_dims(np.apply_along_axis(_last_of_most, dim, x), dim),

@@ -11,6 +11,7 @@ from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dims
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.op import ErrorSample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import native, rows
 from rushlight.ops.complex import complex
@@ -51,6 +52,7 @@ def _reference(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: C
 var_op = reduction(
     "var",
     _infer_var,
+    errors=lambda: [ErrorSample((np.arange(3),), ((0,), False, 1), RuntimeError, "floating point")],
     numpy=_var,
     doc="Variance over dimensions.",
     samples=lambda: reduced_samples(1),
@@ -60,6 +62,7 @@ var_op = reduction(
 std_op = reduction(
     "std",
     _infer_var,
+    errors=lambda: [ErrorSample((np.arange(3),), ((0,), False, 1), RuntimeError, "floating point")],
     numpy=lambda *arguments: np.sqrt(_var(*arguments)),
     doc="Standard deviation over dimensions.",
     samples=lambda: reduced_samples(0),

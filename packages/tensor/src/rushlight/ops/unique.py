@@ -12,7 +12,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 
@@ -134,6 +134,7 @@ def _infer_isin(elements: Meta, test_elements: Meta, *, invert: bool) -> Meta:
 isin_op = structured(
     "isin",
     _infer_isin,
+    errors=lambda: [ErrorSample((_NUMBERS.astype(np.complex64), _NUMBERS), (False,), RuntimeError, "Unsupported")],
     doc="Is each element among the test elements?",
     samples=lambda: [Sample((_NUMBERS, np.array([1, 5])), (False,))],
     reference=lambda elements, test_elements, invert: np.isin(elements, test_elements, invert=invert),
