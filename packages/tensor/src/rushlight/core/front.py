@@ -160,9 +160,14 @@ def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
 
 def _any_arity(op: Op, tensors: tuple[str, ...]) -> Callable:
     signature = None
+    plans, count = op.plans, len(op.operands)
 
     def call(*args, out=None, **kwargs):
         nonlocal signature
+        if not HANDLERS and not kwargs and out is None and len(args) == count:
+            plan = plans.get(tuple([getattr(x, "_meta", None) or type(x) for x in args]))
+            if plan is not None:
+                return plan(*args)
         if kwargs or len(args) != len(op.operands):
             if signature is None:
                 signature = inspect.signature(op.scalar)

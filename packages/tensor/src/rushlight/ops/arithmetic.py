@@ -121,7 +121,7 @@ def _scaled(name: str, other: Any, alpha: Number) -> Any:
     """`alpha * other`, for the functions with an `alpha`."""
     if alpha is not True and type(alpha) is int and alpha == 1:
         return other
-    floating = other.dtype.is_inexact if isinstance(other, Tensor) else isinstance(other, (float, complex))
+    floating = other.dtype.is_inexact if hasattr(other, "_meta") else isinstance(other, (float, complex))
     if isinstance(alpha, (float, complex)) and not floating:
         raise RuntimeError(f"{name}: alpha must be an integer when other has no fractions, got {alpha!r}")
     return other * alpha

@@ -105,7 +105,7 @@ def cumulative_trapezoid(
 def _slope(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     """The derivative along one dimension, of second order inside, by a parabola (or line) at the edges."""
     n = x.shape[dim]
-    if isinstance(spacing, Tensor):
+    if hasattr(spacing, "_meta"):
         widths = diff(spacing).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
     else:
         widths = full([n - 1 if i == dim else 1 for i in range(x.ndim)], spacing, dtype=x.dtype, device=x.device)
@@ -159,14 +159,14 @@ def gradient(
             raise RuntimeError(
                 f"gradient: expected each dimension size to be at least edge_order+1, got {input.shape[d]} at {d}"
             )
-        if isinstance(space, Tensor) and space.ndim and space.shape[0] != input.shape[d]:
+        if hasattr(space, "_meta") and space.ndim and space.shape[0] != input.shape[d]:
             raise RuntimeError(
                 f"gradient: expected one coordinate per sample, got {space.shape[0]} for {input.shape[d]} at {d}"
             )
     values = input if input.dtype.is_inexact else input.to(dtypes.get_default_dtype())
     return tuple(
         [
-            _slope(values, d, space.item() if isinstance(space, Tensor) and not space.ndim else space, edge_order)
+            _slope(values, d, space.item() if hasattr(space, "_meta") and not space.ndim else space, edge_order)
             for d, space in zip(dims, spacings)
         ]
     )

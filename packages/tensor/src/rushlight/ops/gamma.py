@@ -123,7 +123,7 @@ def zeta(input, other):
 
 
 def _polygamma(n: int, input: Tensor) -> Tensor:
-    if isinstance(n, Tensor) or n < 0:
+    if hasattr(n, "_meta") or n < 0:
         raise RuntimeError(f"polygamma: n must be a non-negative int, got {n!r}")
     if n == 0:
         return digamma(input)

@@ -172,7 +172,7 @@ def histogram(
     `weight` adds weights up, `density` divides so that the integral is 1. Raises RuntimeError for other dtypes than
     floating point.
     """
-    if not isinstance(bins, Tensor):
+    if not hasattr(bins, "_meta"):
         if bins <= 0:
             raise RuntimeError(f"histogram: bins must be > 0, but got {bins}")
         if range is None:
@@ -189,7 +189,7 @@ def histogram(
 
 def _edges(column: Tensor, bins: int | Tensor, span: tuple[float, float] | None) -> Tensor:
     """The edges of bins along one coordinate."""
-    if isinstance(bins, Tensor):
+    if hasattr(bins, "_meta"):
         return bins
     if span is None:
         span = (column.min().item(), column.max().item()) if column.numel() else (0.0, 0.0)

@@ -90,7 +90,7 @@ _BY_EXPONENT = {2: square_op, 3: _times_itself_twice, 0.5: sqrt, -0.5: rsqrt, -1
 
 
 def _check_exponent(name: str, input: Any, exponent: Any) -> None:
-    if type(exponent) is int and exponent < 0 and isinstance(input, Tensor) and input.dtype.category == 1:
+    if type(exponent) is int and exponent < 0 and hasattr(input, "_meta") and input.dtype.category == 1:
         raise RuntimeError(
             f"{name}: Integers to negative integer powers are not allowed, got exponent {exponent}; "
             "convert the tensor to floating point"
@@ -151,10 +151,10 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power in double precision, whatever the operands: `input.double() ** exponent`."""
 
     def is_complex(x: Any) -> bool:
-        return x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
+        return x.dtype.is_complex if hasattr(x, "_meta") else isinstance(x, complex)
 
     wide = dtypes.complex128 if is_complex(input) or is_complex(exponent) else dtypes.float64
-    return pow_op(*[x.to(wide) if isinstance(x, Tensor) else wide.numpy.type(x).item() for x in (input, exponent)])
+    return pow_op(*[x.to(wide) if hasattr(x, "_meta") else wide.numpy.type(x).item() for x in (input, exponent)])
 
 
 def _float_power_(self: Tensor, exponent: Tensor | Number) -> Tensor:

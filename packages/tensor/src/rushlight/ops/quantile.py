@@ -24,7 +24,7 @@ def _quantile(
         raise RuntimeError(
             f"{name}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if not isinstance(q, Tensor):
+    if not hasattr(q, "_meta"):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}: q must be in the range [0, 1] but got {q}")
         q = tensor(q, dtype=input.dtype, device=input.device)

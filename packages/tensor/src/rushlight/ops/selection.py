@@ -39,7 +39,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
         raise RuntimeError(
             f"where: expected condition to be a boolean tensor, got {condition.dtype.name}; compare it: condition != 0"
         )
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+    if not hasattr(input, "_meta") and not hasattr(other, "_meta"):
         number = type(input) if type(input) is type(other) else type(input + other)
         input = full((), input, dtype=dtypes.number_dtype(number), device=condition.device)
     return where_op(condition, input, other)

@@ -200,7 +200,7 @@ def cov(
         squares = weights * aweights
         norm = total - correction * sum(squares) / total
     scaled = distance if weights is None else distance * weights
-    norm = norm.clamp(min=0) if isinstance(norm, Tensor) else max(norm, 0)
+    norm = norm.clamp(min=0) if hasattr(norm, "_meta") else max(norm, 0)
     result = matmul(scaled, distance.transpose(0, 1).conj()) / norm
     return result.squeeze()
 

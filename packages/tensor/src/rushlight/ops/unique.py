@@ -159,6 +159,6 @@ def isin(
         >>> rushlight.isin(rushlight.tensor([1, 2, 3]), rushlight.tensor([2, 3]))
         tensor([False,  True,  True])
     """
-    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+    if not hasattr(elements, "_meta") and not hasattr(test_elements, "_meta"):
         raise TypeError("isin: one of elements and test_elements must be a Tensor")
     return isin_op.apply((elements, test_elements), (bool(invert),))
