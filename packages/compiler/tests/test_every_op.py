@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -26,6 +27,11 @@ def tensors(operands: tuple) -> tuple:
     return tuple([rushlight.from_numpy(x.copy()) if isinstance(x, np.ndarray) else x for x in operands])
 
 
+def wide(x: Tensor) -> np.ndarray:
+    """The values, in a dtype that numpy computes with."""
+    return x.double().numpy() if x.is_floating_point() else x.numpy()
+
+
 def graph_of(op, operands: tuple, params: tuple, metas) -> tuple[Graph, list[Tensor]]:
     """A graph of one call on tensors, and the tensors."""
     graph, inputs = Graph(), [x for x in operands if isinstance(x, Tensor)]
@@ -47,7 +53,11 @@ def test_compiled_call_equals_eager(op, sample):
     got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
     for a, b in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
         assert a._meta is b._meta
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        if op.kind == "elementwise" and b.dtype.is_inexact:  # eager takes numpy's functions for few elements: other last bits
+            close = 4 * rushlight.finfo(b.dtype).eps
+            np.testing.assert_allclose(wide(a), wide(b), rtol=close, atol=close)
+        else:
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 @pytest.mark.parametrize("op, sample", CASES)
@@ -78,8 +88,14 @@ def test_compiled_gradients_equal_eager(op, sample):
     graph, inputs = graph_of(op, operands, sample.params, tuple([r._meta for r in expected]) if len(expected) > 1 else expected[0]._meta)
     got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
     cotangents = [rushlight.ones(r.shape, dtype=r.dtype) for r in wanted]
-    eager = grad(wanted, leaves, cotangents, allow_unused=True)
-    compiled = grad([r for r in got if r.requires_grad], leaves, cotangents, allow_unused=True)
+    outputs = [r for r in got if r.requires_grad]
+    try:
+        eager = grad(wanted, leaves, cotangents, allow_unused=True)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match=re.escape(str(error))):
+            grad(outputs, leaves, cotangents, allow_unused=True)
+        return
+    compiled = grad(outputs, leaves, cotangents, allow_unused=True)
     for a, b in zip(compiled, eager, strict=True):
         if b is not None:
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)

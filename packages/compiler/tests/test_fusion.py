@@ -91,7 +91,7 @@ def test_a_chain_becomes_one_loop():
     graph.output([value])
     program = compile_program(graph)
     assert len(program.kernels) == 1
-    assert "fused_0(0, 64, v1_, v0._array)  # neg, exp, tanh, sigmoid, relu" in program.source
+    assert "fused_0(0, 64, v1, v0)  # neg, exp, tanh, sigmoid, relu" in program.source
 
 
 def test_outputs_that_are_equal_stay_distinct_tensors():

@@ -73,6 +73,7 @@ class Joint:
     graph: Graph
     forward_nodes: int
     outputs: list[Value]
+    needs_grad: list[bool]
     tangents: list[int]
     gradients: list[Value | None]
 
@@ -99,7 +100,8 @@ def joint_graph(program: Graph) -> Joint:
             if any(g is not None for g in grads):
                 _differentiate(node, grads, copies, gradients)
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
-    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], tangents, [None if g is None else g._value for g in found])
+    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], [v.meta.requires_grad for v in program.inputs], tangents,
+                 [None if g is None else g._value for g in found])
 
 
 def _tangent_meta(m: Meta) -> Meta:

@@ -5,58 +5,69 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.compiler.aot.joint import Joint
+from rushlight.compiler.aot.mincut import ENDLESS, cheapest_to_save
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
-
-# Recomputing is cheaper than storing and loading for these: they read what is in cache anyway and keep no tensor alive.
-_RECOMPUTED_KINDS = frozenset({"view"})
+from rushlight.compiler.lower.fuse import is_fusable
+from rushlight.compiler.lower.scalars import is_cheap
 
 
 @dataclass
 class Partition:
-    """`forward` returns the program's outputs and then the saved values; `backward` takes those and then the tangents.
+    """`forward` returns the program's outputs and then values that are saved; `backward` takes what is saved and then
+    the tangents.
 
+    What is saved are first inputs (their numbers are `saved_inputs`), then outputs of `forward` (`saved_outputs`).
     `gradients` says for each input which output of `backward` is its gradient, None where there is none.
     """
 
     forward: Graph
     backward: Graph
+    saved_inputs: list[int]
+    saved_outputs: list[int]
     gradients: list[int | None]
 
 
 def partition(joint: Joint) -> Partition:
-    """Save what the backward nodes read, except views, which are made again from their base."""
+    """Save the fewest bytes from which all that the backward nodes read can be computed again at little cost."""
     graph = joint.graph
-    nodes = graph.nodes[:joint.forward_nodes]
-    later = graph.nodes[joint.forward_nodes:]
-    inputs = graph.inputs[:len(graph.inputs) - len(joint.tangents)]
+    nodes = graph.nodes[: joint.forward_nodes]
+    later = graph.nodes[joint.forward_nodes :]
+    inputs = graph.inputs[: len(graph.inputs) - len(joint.tangents)]
     wanted = [g for g in joint.gradients if g is not None]
-    needed = _needed(later, wanted)
     available = {*inputs, *(v for node in nodes for v in node.outputs)}
-    saved: dict[Value, None] = {}
-    again: dict[Node, None] = {}
-
-    def require(value: Value) -> None:
-        node = value.node
-        if node is not None and node.op.kind in _RECOMPUTED_KINDS:
-            for x in node.inputs:
-                if isinstance(x, Value):
-                    require(x)
-            again.setdefault(node)
-        else:
-            saved.setdefault(value)
-
-    for value in needed:
-        if value in available:
-            require(value)
-
+    needed = [v for v in _needed(later, wanted) if v in available]
+    free = {*joint.outputs, *(v for v, needs in zip(inputs, joint.needs_grad) if needs)}
+    saved = set(cheapest_to_save(needed, _made_from, lambda v: _cost(v, free)))
+    saved_inputs = [v for v in inputs if v in saved]
+    computed = [v for node in nodes for v in node.outputs if v in saved]
     forward = Graph()
     forward.inputs, forward.nodes = inputs, list(nodes)
-    forward.output([*joint.outputs, *saved])
-    backward = _extract([*saved, *graph.inputs[len(inputs):]], [*again, *later], wanted)
+    forward.output([*joint.outputs, *[v for v in computed if v not in joint.outputs]])
+    backward = _extract([*saved_inputs, *computed, *graph.inputs[len(inputs) :]], later, wanted)
     numbers = iter(range(len(wanted)))
-    return Partition(eliminate_dead(forward), eliminate_dead(eliminate_common(backward)),
-                     [None if g is None else next(numbers) for g in joint.gradients])
+    return Partition(
+        eliminate_dead(forward),
+        eliminate_dead(eliminate_common(backward)),
+        [inputs.index(v) for v in saved_inputs],
+        [forward.outputs.index(v) for v in computed],
+        [None if g is None else next(numbers) for g in joint.gradients],
+    )
+
+
+def _made_from(value: Value) -> list[Value] | None:
+    """What a value is made from by a call that is cheap enough to be made again."""
+    node = value.node
+    if node is None or not (node.op.kind == "view" or (is_fusable(node) and is_cheap(node))):
+        return None
+    return [x for x in node.inputs if isinstance(x, Value)]
+
+
+def _cost(value: Value, free: set[Value]) -> int:
+    """Bytes that saving a value takes; next to nothing for what the caller most likely keeps anyway."""
+    if value.node is not None and value.node.op.kind == "view":
+        return ENDLESS  # it would keep what it is a view of
+    return 1 if value in free else 16 + value.meta.numel * value.meta.dtype.itemsize
 
 
 def _needed(nodes: list[Node], wanted: list[Value]) -> list[Value]:
@@ -72,17 +83,37 @@ def _needed(nodes: list[Node], wanted: list[Value]) -> list[Value]:
 
 
 def _extract(inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> Graph:
-    """A graph of its own that reads `inputs`, with copies of those nodes that the outputs need."""
-    live, kept = set(outputs), []
-    for node in reversed(nodes):
-        if any(v in live for v in node.outputs):
-            kept.append(node)
-            live.update(x for x in node.inputs if isinstance(x, Value))
+    """A graph of its own that reads `inputs`: the nodes, and those before them that have to be run again for them.
+
+    Those are put as late as possible, so that their results do not lie about.
+    """
     made = Graph()
     copies = {v: made.input(v.meta) for v in inputs}
-    for node in reversed(kept):
-        operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-        results = made.call(node.op, operands, node.params, tuple([v.meta for v in node.outputs]))
-        copies.update(zip(node.outputs, results))
+
+    def copy(goal: Node) -> None:
+        waiting = [goal]
+        while waiting:
+            node = waiting[-1]
+            missing = [x.node for x in node.inputs if isinstance(x, Value) and x not in copies]
+            if missing:
+                waiting += [n for n in missing if n is not None]
+                continue
+            waiting.pop()
+            if not all(v in copies for v in node.outputs):
+                operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
+                results = made.call(node.op, operands, node.params, tuple([v.meta for v in node.outputs]))
+                for value, result in zip(node.outputs, results):
+                    copies.setdefault(value, result)
+
+    live = set(outputs)
+    for node in reversed(nodes):
+        if any(v in live for v in node.outputs):
+            live.update(x for x in node.inputs if isinstance(x, Value))
+    for node in nodes:
+        if any(v in live for v in node.outputs):
+            copy(node)
+    for value in outputs:
+        if value not in copies:
+            copy(value.node)
     made.output([copies[v] for v in outputs])
     return made

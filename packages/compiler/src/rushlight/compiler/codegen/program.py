@@ -1,34 +1,30 @@
-"""The program of a graph: a generated Python function that calls one plan or fused kernel after the other.
+"""The program of a graph: a generated Python function that calls one native loop, numpy function or kernel after the other.
 
 `program.source` shows it:
 
-    def program(v0, v1):
-        v2_ = empty(m_v2)
-        fused_0(0, 128, v2_, v0._array, v1._array)  # mul, add, tanh
-        v2 = wrap(v2_, m_v2)
-        v3 = call_1(v2)  # sum
+    def program(inputs):
+        t0, t1 = inputs; v0 = t0._array; v1 = t1._array
+        inputs.clear()
+        v2 = empty((64, 32), float32)
+        fused_0(0, 2048, v2, v0, v1)  # mul, add, tanh
+        v3 = settle(sum_kernel(v2, sum_p, sum_p_1, sum_p_2))  # sum
         del v2
-        return [v3]
+        return [wrap(v3, meta)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from rushlight.compiler.graph.ir import Graph, Node, Value
+import numpy as np
+
+from rushlight.compiler.codegen.calls import ufunc_of, write_call
+from rushlight.compiler.codegen.loops import write_fold, write_loop
+from rushlight.compiler.codegen.source import Source
+from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
-from rushlight.compiler.lower.fuse import Group, groups_of
-from rushlight.compiler.lower.scalars import compose
-from rushlight.core import eager
-from rushlight.core import scalar as s
-from rushlight.core.meta import Meta
-from rushlight.core.op import meta_of
-from rushlight.core.tensor import Tensor, wrap
-from rushlight.kernels.cpu.elementwise import elementwise_kernel
-from rushlight.kernels.cpu.reduce import reduce_kernel
-from rushlight.kernels.half import compute_dtype
-from rushlight.kernels.layout import plan_layout
+from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
+from rushlight.core.quiet import quiet
 
 
 class Program:
@@ -38,14 +34,21 @@ class Program:
         self.graph = eliminate_dead(eliminate_common(graph))
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
-        steps = [(group, self._results(group, groups)) for group in groups]
-        namespace: dict[str, Any] = {}
-        self.source = self._generate(steps, namespace)
-        exec(compile(self.source, "<rushlight program>", "exec"), namespace)  # noqa: S102  our own text
-        self._run = namespace["program"]
+        source = Source()
+        self._quiet = self._write(source, [(group, self._results(group, groups)) for group in groups])
+        self.source = "def program(inputs):\n" + "\n".join(source.lines) + "\n"
+        exec(compile(self.source, "<rushlight program>", "exec"), source.namespace)  # noqa: S102  our own text
+        self._run = source.namespace["program"]
 
     def __call__(self, inputs: list) -> list:
-        return self._run(*inputs)
+        return self.consume(list(inputs))
+
+    def consume(self, inputs: list) -> list:
+        """Run on a list that is emptied, so that memory can be used again as soon as the program is done with it."""
+        if self._quiet:
+            return quiet(self._run, inputs)
+        with np.errstate(all="ignore"):
+            return self._run(inputs)
 
     def _results(self, group: Group, groups: list[Group]) -> list[Value]:
         """The values of a group that other groups read or the program returns; all of a single node's."""
@@ -54,102 +57,57 @@ class Program:
         read = {*self.graph.outputs, *(v for other in groups if group in other.after for v in other.operands())}
         return [node.outputs[0] for node in group.nodes if node.outputs[0] in read]
 
-    def _generate(self, steps: list[tuple[Group, list[Value]]], namespace: dict[str, Any]) -> str:
-        names: dict[Value, str] = {}
-
-        def listed(values: list[Value]) -> str:
-            return ", ".join([names.setdefault(v, f"v{len(names)}") for v in values])
-
-        lines = [f"def program({listed(self.graph.inputs)}):"]
+    def _write(self, source: Source, steps: list[tuple[Group, list[Value]]]) -> bool:
+        """Write all lines; returns whether none of them calls an eager plan."""
+        _read_inputs(source, self.graph)
+        quiet_steps = True
         free_after = _last_uses(steps, self.graph.outputs)
-        for number, (group, results) in enumerate(steps):
-            words = ", ".join([node.op.name for node in group.nodes])
-            operands = listed(group.operands())
+        for (group, results), dying in zip(steps, free_after):
             if group.reduces:
-                namespace[f"fold_{number}"] = self._fold(group)
-                lines.append(f"    {listed(results)} = fold_{number}({operands})  # {words}")
-            elif len(group.nodes) > 1:
-                lines += self._fused(number, group, results, operands.split(", "), listed(results).split(", "), namespace, words)
+                self.kernels.append(write_fold(source, group))
+            elif len(group.nodes) > 1 or (is_fusable(group.nodes[0]) and not ufunc_of(group.nodes[0])):
+                self.kernels.append(write_loop(source, group, results, dying))
             else:
-                namespace[f"call_{number}"] = call_of(group.nodes[0])
-                comma = "," if len(results) == 1 and not _single(group.nodes[0]) else ""
-                lines.append(f"    {listed(results)}{comma} = call_{number}({operands})  # {words}")
-            if free_after[number]:
-                lines.append(f"    del {listed(free_after[number])}")
-        lines.append(f"    return [{listed(self.graph.outputs)}]")
-        return "\n".join(lines) + "\n"
-
-    def _fold(self, group: Group) -> Callable[..., Tensor]:
-        """A reduction together with the calls that make what it folds."""
-        *nodes, node = group.nodes
-        operands = group.operands()
-        init, combine, finish = node.op.reduce
-        out, axes = node.outputs[0].meta, node.params[0]
-        accumulator = compute_dtype(out.numpy)
-        inner = compose(nodes, operands, [node.inputs[0]])
-        kernel = reduce_kernel(combine, init, [v.meta.numpy for v in operands], out.numpy, acc_dtype=accumulator, finish=finish,
-                               pre=lambda *elements: s.cast(inner(*elements)[0], accumulator))
-        self.kernels.append(kernel)
-        kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
-
-        def run(*tensors: Tensor) -> Tensor:
-            result = eager.empty_array(out)
-            kernel(result.reshape(kept), *[t._array for t in tensors], axes=axes)
-            return wrap(result, out)
-
-        return run
-
-    def _fused(self, number: int, group: Group, results: list[Value], reads: list[str], writes: list[str], namespace: dict[str, Any],
-               words: str) -> list[str]:
-        """The lines that allocate the results of a group, run its loop, and wrap them."""
-        operands = group.operands()
-        metas = [v.meta for v in (*results, *operands)]
-        kernel = elementwise_kernel(compose(group.nodes, operands, results), [v.meta.numpy for v in operands],
-                                    tuple([v.meta.numpy for v in results]))
-        self.kernels.append(kernel)
-        shape, size = results[0].meta.shape, results[0].meta.numel
-        made = [f"{name}_" for name in writes]
-        arrays = ", ".join([*made, *[f"{name}._array" for name in reads]])
-        lines = [f"    {array} = empty(m_{name})" for array, name in zip(made, writes)]
-        if 0 < size < 2 * kernel.grain:
-            # The metadata is guarded, so the walk through memory is known now and the native loop is called directly.
-            walk = plan_layout(shape, [broadcast_strides(m, shape) for m in metas])
-            namespace[f"fused_{number}"] = kernel.loop(walk.walks, walk.rank)
-            namespace[f"layout_{number}"] = walk.packed()
-            layout = "" if walk.flat else f"layout_{number}, "
-            lines.append(f"    fused_{number}(0, {size}, {layout}{arrays})  # {words}")
-        elif size:
-            namespace[f"fused_{number}"] = kernel
-            lines.append(f"    fused_{number}(({', '.join(made)},), {', '.join([f'{name}._array' for name in reads])})  # {words}")
-        namespace.update({"empty": eager.empty_array, "wrap": wrap, **{f"m_{name}": v.meta for name, v in zip(writes, results)}})
-        return lines + [f"    {name} = wrap({name}_, m_{name})" for name in writes]
+                quiet_steps &= write_call(source, group.nodes[0], dying)
+            if dying:
+                source.line(f"del {source.listed(dying)}")
+        _return_outputs(source, self.graph)
+        return quiet_steps
 
 
-def broadcast_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Element strides of an operand read at a larger shape: 0 where it repeats."""
-    own = tuple([0 if size == 1 else stride for size, stride in zip(m.shape, m.strides)])
-    return (0,) * (len(shape) - m.ndim) + own
+def _read_inputs(source: Source, graph: Graph) -> None:
+    if graph.inputs:
+        tensors = [f"t{i}" for i in range(len(graph.inputs))]
+        source.line(f"{', '.join(tensors)}, = inputs")
+        for tensor, value in zip(tensors, graph.inputs):
+            source.line(f"{source.name(value)} = {tensor}._array")
+        kept = {_root(v) for v in graph.outputs}
+        dropped = [tensor for tensor, value in zip(tensors, graph.inputs) if value not in kept]
+        if dropped:
+            source.line(f"del {', '.join(dropped)}")
+    source.line("inputs.clear()")
 
 
-def _single(node: Node) -> bool:
-    """Does the op return one tensor rather than a tuple?"""
-    inferred = node.op.infer(*[x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs], *node.params)
-    return not isinstance(inferred, tuple)
+def _return_outputs(source: Source, graph: Graph) -> None:
+    """Tensors over the results: an input itself, a view with the storage of what it is a view of."""
+    made: dict[Value, str] = {v: f"t{i}" for i, v in enumerate(graph.inputs)}
+
+    def tensor(value: Value) -> str:
+        if value not in made:
+            root = _root(value)
+            storage = "" if root is value else f", {tensor(root)}.storage()"
+            made[value] = f"t{len(made)}"
+            source.line(f"{made[value]} = wrap({source.name(value)}, {source.hold('meta', value.meta)}{storage})")
+        return made[value]
+
+    source.line(f"return [{', '.join([tensor(v) for v in graph.outputs])}]")
 
 
-def call_of(node: Node) -> Callable[..., Any]:
-    """The plan of one op call as a function of the tensors among its operands, each once."""
-    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
-    run = eager.make_plan(node.op, metas, node.params)
-    values = list(dict.fromkeys([x for x in node.inputs if isinstance(x, Value)]))
-    if list(node.inputs) == values:
-        return run
-    places = [values.index(x) if isinstance(x, Value) else None for x in node.inputs]
-
-    def call(*tensors: Tensor) -> Any:
-        return run(*[x if at is None else tensors[at] for at, x in zip(places, node.inputs)])
-
-    return call
+def _root(value: Value) -> Value:
+    """What a value is a view of, in the end."""
+    while value.node is not None and value.node.op.kind == "view":
+        value = value.node.inputs[0]
+    return value
 
 
 def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> list[list[Value]]:
@@ -159,7 +117,7 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
         last.update(dict.fromkeys([*group.operands(), *results], number))
     found: list[list[Value]] = [[] for _ in steps]
     for value, number in last.items():
-        if value not in kept:
+        if value not in kept and _root(value) not in map(_root, kept):
             found[number].append(value)
     return found
 

@@ -40,8 +40,10 @@ class Group:
 
 
 def is_fusable(node: Node) -> bool:
-    """Is the node an elementwise call on the CPU?"""
-    return node.op.kind == "elementwise" and node.op.scalar is not None and node.outputs[0].meta.device.type == "cpu"
+    """Is the node an elementwise call on the CPU that cannot fail? Native loops cannot raise, as division of integers by 0 must."""
+    if node.op.kind != "elementwise" or node.op.scalar is None or node.outputs[0].meta.device.type != "cpu":
+        return False
+    return not hasattr(node.op.numpy, "guard") or node.outputs[0].meta.dtype.is_inexact
 
 
 def groups_of(graph: Graph) -> list[Group]:
@@ -70,7 +72,7 @@ def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[
                 readers.setdefault(x, []).append(node)
     for group in list(groups):
         node = group.nodes[0]
-        if not _can_fold(node):
+        if not can_fold(node):
             continue
         value = node.inputs[0]
         source = home.get(value.node)
@@ -89,7 +91,7 @@ def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[
     return groups
 
 
-def _can_fold(node: Node) -> bool:
+def can_fold(node: Node) -> bool:
     """Is the node a reduction that has a loop of its own, on the CPU?"""
     if node.op.kind != "reduction" or node.op.reduce is None or len(node.outputs) != 1:
         return False

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rushlight.compiler.graph.ir import Node, Value
 from rushlight.core import declare, dtypes
 from rushlight.core import scalar as s
 from rushlight.core.op import meta_of
+from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.half import compute_dtype, narrow, widen
+from rushlight.kernels.source import is_call
+from rushlight.kernels.trace import Apply
 
 
 def compose(nodes: list[Node], operands: list[Value], results: list[Value]) -> Callable[..., tuple]:
@@ -41,3 +46,14 @@ def _apply(node: Node, known: dict[Value, Any]) -> Any:
     out = node.outputs[0].meta.dtype
     result = s.cast(op.scalar(*arguments), compute_dtype(out.numpy))
     return widen(narrow(result, out.numpy), out.numpy) if out in dtypes.HALF else result
+
+
+def is_cheap(node: Node) -> bool:
+    """Does an elementwise call take little longer than loading its operands? Calls of the C library do."""
+    if None in node.inputs:
+        return False
+    metas = [x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs]
+    common = declare.common_dtype(node.op, metas).numpy
+    sees = [np.dtype(bool) if node.op.promote == "where" and i == 0 else common for i in range(len(metas))]
+    kernel = elementwise_kernel(node.op.scalar, sees, node.outputs[0].meta.numpy)
+    return not any(isinstance(n, Apply) and is_call(n) for n in kernel.program.nodes())

@@ -1,0 +1,149 @@
+"""The node of a compiled program on autograd's tape: one for the whole program, made without the general machinery of `Function`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import rushlight
+from rushlight.autograd.api import grad
+from rushlight.autograd.modes import mode
+from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
+from rushlight.autograd.recipe import alias
+from rushlight.autograd.recorder import attach
+from rushlight.autograd.state import edge_of
+from rushlight.compiler.aot.joint import joint_graph
+from rushlight.compiler.aot.partition import partition
+from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.core.op import prims
+from rushlight.core.tensor import Tensor
+
+Run = Callable[[list], list]
+_new = object.__new__
+
+
+class Region:
+    """A differentiable program: what runs forward, what runs backward, and what is kept between.
+
+    NotImplementedError when a gradient formula cannot be put into a graph.
+    """
+
+    def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run]) -> None:
+        self.graph = graph
+        parts = partition(joint_graph(graph))
+        self._compile, self._backward_graph, self._backward = compile_pure, parts.backward, None
+        self._lock = threading.Lock()
+        self.forward = compile_pure(parts.forward)
+        self.count = len(graph.outputs)
+        self.saved_inputs, self.saved_outputs = parts.saved_inputs, parts.saved_outputs
+        self.rerun_inputs = _ancestors(parts.forward, [parts.forward.outputs[i] for i in parts.saved_outputs])
+        self.differentiated = [i for i, v in enumerate(graph.outputs) if v.meta.requires_grad]
+        self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated):]]
+        self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
+        self.found_at = [at for at in parts.gradients if at is not None]
+        self.node_class = type("CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count})
+
+    @property
+    def backward(self) -> Run:
+        """The backward program, compiled when first needed: inference never pays for it."""
+        if self._backward is None:
+            with self._lock:
+                if self._backward is None:
+                    compiled: Any = self._compile(self._backward_graph)
+                    self._backward = getattr(compiled, "consume", compiled)
+        return self._backward
+
+    def __call__(self, inputs: list) -> list:
+        if not mode.plain:
+            if mode.enabled:  # hooks for saved tensors or anomaly mode: they want to see every operation
+                return interpret(self.graph, inputs)
+            return self.forward(inputs)[:self.count]
+        results = self.forward(inputs)
+        node = _new(self.node_class)
+        node.extras = None
+        node.edges = tuple([edge_of(inputs[i]) for i in self.wanted])
+        node.order = next_order()  # after the edges: they may make the node of a leaf, which must count as older
+        node.saved = (*[inputs[i] for i in self.saved_inputs], *[alias(results[i]) for i in self.saved_outputs])
+        node.versions = [0 if (s := x._storage) is None else s.version for x in node.saved]
+        node.inputs = [inputs[i] for i in self.rerun_inputs]
+        node.input_versions = [x._version for x in node.inputs]
+        del results[self.count:]
+        for i in self.differentiated:
+            attach(results[i], node, i)
+        return results
+
+
+class CompiledNode(Node):
+    """The node of one call of a region."""
+
+    __slots__ = ("saved", "versions", "inputs", "input_versions")
+
+    region: Region
+    saved: tuple | None
+    versions: list[int]
+    inputs: list
+    input_versions: list[int]
+
+    def apply(self, grads: list, keep: bool) -> list:
+        saved, region = self.saved, self.region
+        if saved is None:
+            raise RuntimeError(FREED_MESSAGE)
+        for x, version in zip(saved, self.versions):
+            storage = x._storage
+            if storage is not None and storage.version != version:
+                raise RuntimeError(changed_message(self, x, version))
+        if mode.enabled:
+            results = self._again(grads)
+            if not keep:
+                self.saved, self.inputs = None, []
+            return results
+        values = [*saved]
+        if not keep:
+            self.saved, self.inputs = None, []
+        del saved
+        for i, m in zip(region.differentiated, region.tangents):
+            x = grads[i]
+            values.append(x if x is not None and x._meta is m else _tangent(x, m))
+        found = region.backward(values)
+        return [found[at] for at in region.found_at]
+
+    def _again(self, grads: list) -> list:
+        """Gradients that can be differentiated again: the program runs once more, eagerly, on the tape.
+
+        Inputs on whose values no gradient depends were not kept; anything of their shape serves.
+        """
+        region = self.region
+        for x, version in zip(self.inputs, self.input_versions):
+            if x._version != version:
+                raise RuntimeError(changed_message(self, x, version))
+        metas = [v.meta for v in region.graph.inputs]
+        inputs: list = [rushlight.zeros(m.shape, dtype=m.dtype, device=m.device, requires_grad=m.requires_grad) for m in metas]
+        for at, x in (*zip(region.rerun_inputs, self.inputs), *zip(region.saved_inputs, self.saved or ())):
+            inputs[at] = x
+        # An input may be computed from another one, or be the same tensor: a view of each stands for this place only.
+        inputs = [prims.alias.apply((x,)) if x._meta.requires_grad else x for x in inputs]
+        outputs = interpret(region.graph, inputs)
+        used = [i for i in region.differentiated if grads[i] is not None]
+        return list(grad([outputs[i] for i in used], [inputs[i] for i in region.wanted], [grads[i] for i in used], create_graph=True,
+                         allow_unused=True))
+
+    @property
+    def next_functions(self) -> tuple:
+        edges = dict(zip(self.region.wanted, self.edges))
+        return tuple([edges.get(i, (None, 0)) for i in range(len(self.region.graph.inputs))])
+
+
+def _tangent(x: Tensor | None, m: Any) -> Tensor:
+    """An incoming gradient as the backward program takes it: row-major, zeros where none came."""
+    return rushlight.zeros(m.shape, dtype=m.dtype, device=m.device) if x is None else x.contiguous()
+
+
+def _ancestors(graph: Graph, values: list[Value]) -> list[int]:
+    """The numbers of the inputs that some values are computed from."""
+    reached = set(values)
+    for node in reversed(graph.nodes):
+        if any(v in reached for v in node.outputs):
+            reached.update(x for x in node.inputs if isinstance(x, Value))
+    return [i for i, v in enumerate(graph.inputs) if v in reached]

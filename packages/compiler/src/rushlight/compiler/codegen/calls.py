@@ -1,0 +1,203 @@
+"""Single op calls as lines on arrays: what eager plans do, with everything that metadata decides decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.compiler.codegen.source import Source
+from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.lower.fuse import can_fold
+from rushlight.core import dtypes, eager
+from rushlight.core.meta import Meta
+from rushlight.core.op import meta_of, prims
+from rushlight.kernels.cpu import allocator, blas
+from rushlight.kernels.cpu.reduce import reduce_kernel
+
+_PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that BLAS multiplies and numpy adds as they are
+
+
+def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
+    """Add the lines of a call. False when they call eager plans, which make themselves quiet (see `rushlight.core.quiet`)."""
+    metas = [v.meta for v in (*node.outputs, *node.inputs) if isinstance(v, Value)]
+    if all(m.device.type == "cpu" for m in metas) and not node.op.random:
+        if node.op.kind == "view":
+            return _view(source, node)
+        if node.op in (prims.matmul, prims.linear_weight_grad) and _product(source, node):
+            return True
+        if node.op.kind == "elementwise" and (found := ufunc_of(node)):
+            _ufunc(source, node, *found, dying)
+            return True
+        # A kernel of another kind may give back memory of its operands.
+        source.owned.difference_update([x for x in node.inputs if isinstance(x, Value)])
+        if node.op.kind == "structured" and "cpu" in node.op.kernels:
+            return _kernel(source, node, node.op.kernels["cpu"])
+        if node.op.kind == "reduction":
+            return _kernel(source, node, _reduction(node))
+    source.owned.difference_update([x for x in node.inputs if isinstance(x, Value)])
+    _plan(source, node)
+    return False
+
+
+def _view(source: Source, node: Node) -> bool:
+    x, *numbers = node.inputs
+    source.owned.discard(x)
+    target = _targets(source, node)
+    if node.op is prims.permute:
+        source.line(f"{target} = {source.name(x)}.transpose({node.params[0]})", node)
+    elif node.op is prims.view and x.meta.contiguous:
+        source.line(f"{target} = {source.name(x)}.reshape({node.params[0]})", node)
+    else:
+        function = source.hold(node.op.name, node.op.numpy)
+        arguments = [source.name(x), *map(source.operand, numbers), *[source.hold(f"{node.op.name}_p", p) for p in node.params]]
+        source.line(f"{target} = {function}({', '.join(arguments)})", node)
+    return True
+
+
+def _targets(source: Source, node: Node) -> str:
+    """The variables that a call gives its results to."""
+    names = source.listed(node.outputs)
+    return names if len(node.outputs) > 1 or isinstance(_inferred(node), Meta) else f"{names},"
+
+
+def _inferred(node: Node) -> Any:
+    return node.op.infer(*[x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs], *node.params)
+
+
+# products
+
+
+def _product(source: Source, node: Node) -> bool:
+    """A product of matrices as a call of BLAS into memory at hand."""
+    a, b = node.inputs
+    out = node.outputs[0]
+    if not (isinstance(a, Value) and isinstance(b, Value)) or out.meta.dtype not in _PLAIN or not out.meta.numel:
+        return False
+    first, second = source.name(a), source.name(b)
+    if node.op is prims.linear_weight_grad:
+        if a.meta.ndim != 2 or b.meta.ndim != 2 or not (a.meta.contiguous and b.meta.contiguous):
+            return False
+        work = b.meta.numel * a.meta.shape[-1]
+        first, second = f"{second}.T", first
+        target, extra = source.name(out), ""
+    elif a.meta.ndim > 2 and b.meta.ndim == 2 and a.meta.contiguous and _readable(b.meta):
+        work = a.meta.numel * b.meta.shape[-1]
+        rows = out.meta.numel // out.meta.shape[-1]
+        first = f"{first}.reshape({(rows, a.meta.shape[-1])})"
+        target, extra = source.name(out), f".reshape({(rows, b.meta.shape[-1])})"
+    elif a.meta.ndim >= 2 and b.meta.ndim >= 2 and _readable(a.meta) and _readable(b.meta):
+        work = a.meta.numel * b.meta.shape[-1]
+        target, extra = source.name(out), ""
+    else:
+        return False
+    source.owned.add(out)
+    function = source.hold("matmul", np.matmul) if work < 2 * blas.PIECE else source.hold("large_matmul", blas.matmul)
+    if extra or out.meta.numel * out.meta.dtype.itemsize >= allocator.LARGE:
+        source.line(f"{target} = {source.empty(out.meta)}")
+        source.line(f"{function}({first}, {second}, {target}{extra})", node)
+    else:
+        source.line(f"{target} = {function}({first}, {second})", node)
+    return True
+
+
+def _readable(m: Meta) -> bool:
+    """Can BLAS read the matrices in place?"""
+    row, column = m.strides[-2:]
+    return (column == 1 and row >= m.shape[-1]) or (row == 1 and column >= m.shape[-2])
+
+
+# elementwise
+
+
+def ufunc_of(node: Node) -> tuple[Callable, list] | None:
+    """The numpy function that computes an elementwise call on arrays as they are, and what its operands become; None if there is no such.
+
+    Then, or for many elements, a native loop does better.
+    """
+    out = node.outputs[0].meta
+    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
+    if None in metas or out.dtype in dtypes.HALF or out.numel >= eager.LARGE:
+        return None
+    compute, casters, function = eager._elementwise_parts(node.op, metas, out)
+    if not eager._resolves(function, compute, out.numpy) or any(c is not None for c, m in zip(casters, metas) if not m.weak):
+        return None
+    return function, [x if cast is None else cast(x) for x, cast in zip(node.inputs, casters)]
+
+
+def _ufunc(source: Source, node: Node, function: Callable, operands: list, dying: list[Value]) -> None:
+    out = node.outputs[0].meta
+    arguments = [source.name(x) if isinstance(x, Value) else source.hold("number", x) for x in operands]
+    reused = source.reusable(out, dying)
+    if reused is not None:
+        arguments.append(f"out={source.name(reused)}")
+    elif not out.contiguous or not out.ndim or not all(v.meta.contiguous or v.meta.shape != out.shape for v in operands if isinstance(v, Value)):
+        arguments.append(f"out={source.empty(out)}")  # numpy would choose another layout, or give a scalar
+    source.owned.add(node.outputs[0])
+    name = source.hold(getattr(function, "__name__", node.op.name), function)
+    source.line(f"{source.name(node.outputs[0])} = {name}({', '.join(arguments)})", node)
+
+
+# the rest
+
+
+def _kernel(source: Source, node: Node, kernel: Callable) -> bool:
+    function = source.hold(f"{node.op.name}_kernel", kernel)
+    params = [source.hold(f"{node.op.name}_p", p) for p in node.params]
+    call = f"{function}({', '.join([*map(source.operand, node.inputs), *params])})"
+    target = _targets(source, node)
+    if len(node.outputs) == 1 and not target.endswith(","):
+        source.line(f"{target} = {source.hold('settle', _settler(node.outputs[0].meta))}({call})", node)
+        return True
+    source.line(f"{target} = {call}", node)
+    for value in node.outputs:
+        source.line(f"{source.name(value)} = {source.hold('settle', _settler(value.meta))}({source.name(value)})")
+    return True
+
+
+def _reduction(node: Node) -> Callable:
+    """numpy's way for few elements, the native loop for many, as in eager plans."""
+    op, m, out = node.op, node.inputs[0].meta, node.outputs[0].meta
+    whole = getattr(op.numpy, "whole", None)
+    if not can_fold(node) or m.numel < eager.LARGE:
+        if whole is not None and out.ndim == 0 and m.contiguous and m.ndim and m.dtype is out.dtype and out.dtype not in dtypes.HALF:
+            return lambda x, *params: whole(x)
+        return op.numpy
+    init, combine, end = op.reduce
+    kernel = reduce_kernel(combine, init, [m.numpy], out.numpy, finish=end, arg_dtypes=[out.numpy])
+    axes = node.params[0]
+    kept = tuple([size for d, size in enumerate(m.shape) if d not in axes])
+    return lambda x, *params: kernel(np.empty(kept, out.numpy), x, axes=axes).reshape(out.shape)
+
+
+def _settler(m: Meta) -> Callable[[Any], np.ndarray]:
+    """A check that a kernel's result looks as inferred, which it does nearly always; brings it into that form otherwise."""
+    dtype, shape, strides = m.numpy, m.shape, tuple([stride * m.dtype.itemsize for stride in m.strides])
+
+    def settle(array: Any) -> np.ndarray:
+        if type(array) is np.ndarray and array.dtype is dtype and array.shape == shape and array.strides == strides:
+            return array
+        return eager.finish(array, m)._array
+
+    return settle
+
+
+def _plan(source: Source, node: Node) -> None:
+    """The eager plan of a call, on tensors made for it."""
+    values = list(dict.fromkeys([x for x in node.inputs if isinstance(x, Value)]))
+    wrapped = ", ".join([f"wrap({source.name(v)}, {source.hold('meta', v.meta)})" for v in values])
+    source.line(f"{_targets(source, node)} = {source.hold(node.op.name, _on_tensors(node, values))}({wrapped})", node)
+
+
+def _on_tensors(node: Node, values: list[Value]) -> Callable[..., Any]:
+    """The plan of an op call as a function of the tensors among its operands, each once, that gives arrays."""
+    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
+    run = eager.make_plan(node.op, metas, node.params)
+    places = [values.index(x) if isinstance(x, Value) else None for x in node.inputs]
+
+    def call(*tensors: Any) -> Any:
+        result = run(*[x if at is None else tensors[at] for at, x in zip(places, node.inputs)])
+        return tuple([r._array for r in result]) if isinstance(result, tuple) else result._array
+
+    return call
