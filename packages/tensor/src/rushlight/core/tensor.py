@@ -6,7 +6,7 @@ The methods that compute are attached by the op declarations (`rushlight.core.fr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from rushlight.core.meta import Meta, Size, meta
 from rushlight.core.storage import Storage, address
 
 _new = object.__new__
+_Attached = Any if TYPE_CHECKING else object  # what a type checker does not find in the class is attached elsewhere
 
 
-class Tensor:
+class Tensor(_Attached):
     """A multi-dimensional array of one dtype on one device.
 
     Make one with `rushlight.tensor`, `rushlight.zeros` and their like, or `rushlight.from_numpy`.
@@ -241,10 +242,10 @@ class Tensor:
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self.item())  # type: ignore[arg-type]  # a complex number raises TypeError, as it should
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self.item())  # type: ignore[arg-type]
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -252,7 +253,7 @@ class Tensor:
     def __index__(self) -> int:
         if self._meta.dtype.category > 1 or self._meta.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
+        return int(self.item())  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         if not self._meta.shape:
@@ -275,7 +276,7 @@ class Tensor:
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         from rushlight.core.printing import tensor_text  # printing needs ops, which need this class
 
-        return tensor_text(self)
+        return tensor_text(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self._meta.ndim == 0 and spec else repr(self)
@@ -293,8 +294,8 @@ class Tensor:
         return made
 
 
-def wrap(array: np.ndarray | None, meta: Meta, storage: Storage | None = None) -> Tensor:
-    """A tensor over an array whose metadata is known."""
+def wrap(array: Any, meta: Meta, storage: Storage | None = None) -> Tensor:
+    """A tensor over an array (a device's own, or None for meta tensors) whose metadata is known."""
     tensor = _new(Tensor)
     tensor._array = array
     tensor._meta = meta
