@@ -1,8 +1,11 @@
-"""The kernel cache: reuse across processes, damaged files, directories that cannot be written, keys."""
+"""The kernel cache: reuse across processes, damaged files, directories that cannot be used, keys, fork."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -39,19 +42,91 @@ def test_two_processes_write_one_file_and_a_third_reads_it(tmp_path):
     for process in (first, second):
         compiled, loaded = map(int, finish(process))
         assert compiled + loaded == 1
-    (file,) = tmp_path.rglob("*.bin")
     assert finish(run(tmp_path)) == ["0", "1"]
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert file.suffix == ".bin"
+
+
+@pytest.fixture
+def source_of_kernel(monkeypatch, tmp_path):
+    """Where a process that holds no kernels gets one from, "disk" or "compiled", with an own cache directory."""
+    monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path / "cache"))
+
+    def source_of_kernel():
+        monkeypatch.setattr(jit, "_kernels", {})
+        jit._usable.cache_clear()
+        before = jit.compile_statistics()
+        kernel = jit.compile_source("def kernel(lo, hi, x):\n    store(x, lo, f32(1.5))\n", ("u64", "u64", "*f32"))
+        x = np.zeros(3, np.float32)
+        kernel(1, 2, x)
+        assert x.tolist() == [0, 1.5, 0]
+        (origin,) = [name for name, count in jit.compile_statistics().items() if count > before[name]]
+        return origin
+
+    return source_of_kernel
+
+
+def test_damaged_file_is_written_again(source_of_kernel, tmp_path):
+    assert [source_of_kernel(), source_of_kernel()] == ["compiled", "disk"]
+    (file,) = tmp_path.rglob("*.bin")
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    assert finish(run(tmp_path)) == ["1", "0"]
+    assert source_of_kernel() == "compiled"
     assert len(file.read_bytes()) == len(whole)
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".bin"}
 
 
-def test_unusable_directory_means_memory_only(tmp_path):
+def test_unusable_directory_means_memory_only(source_of_kernel, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a directory")
-    assert finish(run(tmp_path / "file" / "cache")) == ["1", "0"]
-    assert finish(run("")) == ["1", "0"]
+    for setting in (str(tmp_path / "file" / "cache"), ""):
+        monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", setting)
+        assert [source_of_kernel(), source_of_kernel()] == ["compiled", "compiled"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs the owners and modes of Unix")
+def test_kernels_that_others_can_write_are_not_run(source_of_kernel, tmp_path, monkeypatch):
+    assert source_of_kernel() == "compiled"
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    (file,) = tmp_path.rglob("*.bin")
+    file.chmod(0o666)
+    assert source_of_kernel() == "compiled"  # and written again, with the mode of a new file
+    assert source_of_kernel() == "disk"
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="set RUSHLIGHT_CACHE_DIR to a directory of your own"):
+        assert source_of_kernel() == "compiled"
+    (tmp_path / "cache").chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    if tmp_path.stat().st_uid != 0:  # root's files are as good as one's own
+        with pytest.warns(RuntimeWarning, match="belongs to another user"):
+            assert source_of_kernel() == "compiled"
+    else:
+        assert source_of_kernel() == "disk"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_fork_waits_for_a_kernel_in_the_making(source_of_kernel, monkeypatch):
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compiling, original = threading.Event(), jit._compile
+
+    def slow(*arguments):
+        with global_compiler_lock:
+            compiling.set()
+            time.sleep(0.05)
+            return original(*arguments)
+
+    source_of_kernel()
+    monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", "")
+    monkeypatch.setattr(jit, "_compile", slow)
+    other = threading.Thread(target=source_of_kernel)
+    other.start()
+    compiling.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # to fail, not to hang
+        os._exit(0 if source_of_kernel() == "compiled" else 1)
+    other.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_cache_directory(monkeypatch, tmp_path):
@@ -75,12 +150,16 @@ def caller(x):
     return helper(x) + 1.0
 
 
-def test_fingerprint_sees_code_constants_and_callees(monkeypatch):
+def test_fingerprint_sees_code_constants_closures_and_callees(monkeypatch):
     def other(x):
         return helper(x) + 2.0
 
+    def made_with(factor):
+        return lambda x: x * factor
+
     before = jit.fingerprint(caller)
     assert before == jit.fingerprint(caller) != jit.fingerprint(other)
+    assert jit.fingerprint(made_with(2.0)) == jit.fingerprint(made_with(2.0)) != jit.fingerprint(made_with(3.0))
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     assert jit.fingerprint(caller) != before
 

@@ -8,6 +8,9 @@ The file name is a digest of everything that decides the machine code: source, s
 llvmlite and Python versions, CPU name and features, our code generator. So a stale file cannot be found, and two
 processes that write the same file write the same bytes; writing is a rename. A cache directory that cannot be used is
 not an error: kernels then live in memory.
+
+A cached kernel is machine code inside a pickle, so whoever can write one can run code here. Only files and a directory
+that belong to this user (or to root) and that not everybody may write to are used.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ import linecache
 import os
 import pickle
 import platform
+import stat
 import tempfile
 import threading
 import types as python_types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -34,17 +39,13 @@ _OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
-_lock = threading.Lock()
+# Re-entrant, because a finalizer or signal handler that runs while this thread compiles may need a kernel, too.
+_lock = threading.RLock()
 _statistics = {"memory": 0, "disk": 0, "compiled": 0}
 
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread of the parent may have held it
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # A fork waits for the kernel in the making: numba's own lock would stay locked in the child for ever.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def cache_dir() -> Path | None:
@@ -61,6 +62,32 @@ def cache_dir() -> Path | None:
         )
     except RuntimeError:  # no home directory
         return None
+
+
+@cache
+def _usable(directory: Path) -> bool:
+    """Make a cache directory; may kernels be kept in it?"""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private = _is_private(directory.stat())
+    except OSError:
+        return False
+    if not private:
+        warnings.warn(
+            f"compiled kernels are not kept in {directory}: it belongs to another user or everybody may write to it, "
+            "and who writes there could run code in this process. "
+            f"Run chmod o-w {directory}, or set RUSHLIGHT_CACHE_DIR to a directory of your own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return private
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Can nobody but this user (or one of its groups, or root) have written this file or directory?"""
+    if not hasattr(os, "geteuid"):
+        return True  # Windows keeps users apart by the permissions of their home directories
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & stat.S_IWOTH
 
 
 def compile_statistics() -> dict[str, int]:
@@ -97,7 +124,7 @@ def _load_or_compile(
 ) -> Callable[..., Any]:
     digest = hashlib.sha256(repr((key, _environment())).encode()).hexdigest()
     directory = cache_dir()
-    path = directory / "kernels" / digest[:2] / f"{digest}.bin" if directory else None
+    path = directory / "kernels" / digest[:2] / f"{digest}.bin" if directory and _usable(directory) else None
     result = _read(path)
     if result is None:
         result = _compile(source, signature, opaques, returns, digest)
@@ -140,12 +167,13 @@ def _read(path: Path | None) -> Any:
     if path is None:
         return None
     try:
-        blob = path.read_bytes()
+        with path.open("rb") as file:
+            blob = file.read() if _is_private(os.fstat(file.fileno())) else b""
     except OSError:
         return None
     digest, payload = blob[:32], blob[32:]
     if hashlib.sha256(payload).digest() != digest:
-        return None  # cut short by a full disk or a crash: compile again and overwrite
+        return None  # another's, or cut short by a full disk or a crash: compile again and overwrite
     from numba.core.compiler import CompileResult
 
     return CompileResult._rebuild(_numba_context(), *pickle.loads(payload))
@@ -204,14 +232,13 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     return result
 
 
-def _called_functions(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """The Python functions (plain or opaque) that a function's code names as globals or closure cells."""
+def _named_values(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a function's code names as globals or closure cells; opaque functions as the plain ones they are made of."""
     names: Mapping[str, Any] = function.__globals__
     found = {name: names[name] for name in function.__code__.co_names if name in names}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     found |= {name: cell.cell_contents for name, cell in cells}
-    found = {name: value.function if isinstance(value, Opaque) else value for name, value in found.items()}
-    return {name: value for name, value in found.items() if isinstance(value, python_types.FunctionType)}
+    return {name: value.function if isinstance(value, Opaque) else value for name, value in found.items()}
 
 
 def _jit_opaque(function: Callable[..., Any], jitted: dict[Any, Any]) -> Any:
@@ -222,8 +249,8 @@ def _jit_opaque(function: Callable[..., Any], jitted: dict[Any, Any]) -> Any:
         return jitted[function]
     called = {
         name: _jit_opaque(value, jitted)
-        for name, value in _called_functions(function).items()
-        if value is not function
+        for name, value in _named_values(function).items()
+        if isinstance(value, python_types.FunctionType) and value is not function
     }
     copy = python_types.FunctionType(
         function.__code__,
@@ -240,13 +267,15 @@ def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()
     """A digest of a function's code, its constants and the plain functions and numbers it refers to."""
     if function in seen:
         return function.__name__
-    code = function.__code__
-    parts: list[Any] = [code.co_code.hex(), code.co_varnames, code.co_names, function.__defaults__]
-    parts += [repr(constant) for constant in code.co_consts if not isinstance(constant, python_types.CodeType)]
-    parts += [
-        (n, repr(v))
-        for n, v in sorted(function.__globals__.items())
-        if n in code.co_names and isinstance(v, int | float | tuple)
-    ]
-    parts += [(n, fingerprint(v, seen | {function})) for n, v in sorted(_called_functions(function).items())]
+    parts: list[Any] = [_code_parts(function.__code__), function.__defaults__]
+    for name, value in sorted(_named_values(function).items()):
+        if isinstance(value, python_types.FunctionType):
+            parts.append((name, fingerprint(value, seen | {function})))
+        elif isinstance(value, int | float | tuple):
+            parts.append((name, repr(value)))
     return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _code_parts(code: python_types.CodeType) -> list[Any]:
+    constants = [_code_parts(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
+    return [code.co_code.hex(), code.co_varnames, code.co_names, constants]
