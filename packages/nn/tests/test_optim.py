@@ -168,25 +168,27 @@ def test_clipping_scales_all_gradients_together():
         lambda p: optim.AdamW(p, lr=rushlight.tensor(0.1), amsgrad=True),
     ],
 )
-def test_one_native_call_does_what_the_operations_do(make):
-    shapes = [(90, 100), (3,), (70, 80)]  # float32 takes the native loops, float64 the operations
+@pytest.mark.parametrize("shapes", [[(90, 100), (3,), (70, 80)], [(3, 2), (), (4, 1)]], ids=["native", "numpy"])
+def test_the_loops_do_what_the_operations_do(make, shapes):
     starts = [rushlight.randn(shape) for shape in shapes]
     found = []
-    for dtype in (rushlight.float32, rushlight.float64):
-        params = [nn.Parameter(s.to(dtype, copy=True)) for s in starts]
-        params.append(nn.Parameter(starts[2].to(dtype, copy=True).t()))  # a layout that stays with the operations
+    for by_operations in (False, True):
+        params = [nn.Parameter(s.clone()) for s in starts]
+        params.append(nn.Parameter(starts[2].clone().t()))  # in another layout
         optimizer = make(params)
+        if by_operations:
+            optimizer.param_groups[0]["differentiable"] = True
         rushlight.manual_seed(0)
         for _ in range(4):
             for p in params:
-                p.grad = rushlight.randn(p.shape).to(dtype)
+                p.grad = rushlight.randn(p.shape)
             params[0].grad = params[0].grad.t().contiguous().t()
             version = params[0]._version
             optimizer.step()
             assert params[0]._version > version
         found.append(params)
-    for narrow, wide in zip(*found):
-        assert rushlight.allclose(narrow.double(), wide, rtol=1e-4, atol=1e-5)
+    for looped, operated in zip(*found):
+        assert rushlight.allclose(looped, operated, rtol=1e-4, atol=1e-5)
 
 
 def test_lbfgs_solves_the_valley_of_rosenbrock():

@@ -8,7 +8,7 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.kernels.cpu import many
-from rushlight.optim.native import Batch, batch
+from rushlight.optim.native import batch
 from rushlight.optim.optimizer import Optimizer, as_float, check_options
 
 
@@ -80,33 +80,31 @@ class Adam(Optimizer):
                 state["exp_avg"], state["exp_avg_sq"] = rushlight.zeros_like(p), rushlight.zeros_like(p)
                 if group["amsgrad"]:
                     state["max_exp_avg_sq"] = rushlight.zeros_like(p)
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+        names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []), "step"]
         columns = [params, grads, *[[state[name] for state in states] for name in names]]
-        native = batch(self._batches, group, columns)
-        if native is not None:
-            self._native_update(native, group, columns, states)
-            params, grads, states = ([x[i] for i in native.rest] for x in (params, grads, states))
+        found = batch(self._batches, group, columns)
+        if found is not None:
+            found.run(columns, many.adam, many.adam_small, **self._numbers(group))
+            params, grads, states = ([x[i] for i in found.rest] for x in (params, grads, states))
         for p, g, state in zip(params, grads, states):
             self._update_one(group, p, g, state)
 
-    def _native_update(
-        self, native: Batch, group: dict[str, Any], columns: list[list[Tensor]], states: list[dict]
-    ) -> None:
-        lr, decay = as_float(group["lr"]), group["weight_decay"]
+    @staticmethod
+    def _numbers(group: dict[str, Any]) -> dict[str, float]:
+        """The options of a group as the loops take them."""
+        lr, decay, decoupled = as_float(group["lr"]), group["weight_decay"], group["decoupled_weight_decay"]
         beta1, beta2 = map(as_float, group["betas"])
-        decoupled = group["decoupled_weight_decay"]
-        many.adam(
-            native.table,
-            [states[i]["step"]._array for i in native.rows],
-            native.lists(columns),
-            lr=lr,
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            keep=1 - lr * decay if decoupled else 1.0,
-            decay=0.0 if decoupled else decay,
-            sign=-1.0 if group["maximize"] else 1.0,
-        )
+        keep, decay = (1 - lr * decay, 0.0) if decoupled else (1.0, decay)
+        sign = -1.0 if group["maximize"] else 1.0
+        return {
+            "lr": lr,
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": group["eps"],
+            "keep": keep,
+            "decay": decay,
+            "sign": sign,
+        }
 
     def _update_one(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         lr, decay = as_float(group["lr"]), group["weight_decay"]

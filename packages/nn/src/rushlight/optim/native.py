@@ -1,7 +1,8 @@
-"""One native call for the tensors of a parameter group: which of them it can take, and their lists."""
+"""Steps on the arrays of a parameter group: one native call for large tensors, numpy for small ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,33 +10,54 @@ import numpy as np
 import rushlight
 from rushlight import Tensor
 from rushlight.core.op import HANDLERS
+from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu.many import WORTH, Table, fits
 
 
+def _plain(meta: Any) -> bool:
+    """Does numpy compute with such tensors as PyTorch does?"""
+    return meta.dtype in (rushlight.float32, rushlight.float64) and meta.device.type == "cpu"
+
+
 class Batch:
-    """The parameters of a group that native loops can update, chosen by the metadata of all their tensors."""
+    """Which parameters of a group take which way, by the metadata of all their tensors.
+
+    `native` rows are updated by a native loop over all of them, `small` ones by numpy, `rest` by operations.
+    """
 
     def __init__(self, metas: list[Any], columns: list[list[Tensor]]) -> None:
         self.metas = metas
         rows = range(len(columns[0]))
+        plain = [i for i in rows if all(_plain(column[i]._meta) for column in columns)]
+        plain = [i for i in plain if columns[0][i].dtype is columns[1][i].dtype]
         # A gradient in another layout is copied; parameters and state are changed where they lie.
         kept = [column for i, column in enumerate(columns) if i != 1]
-        fitting = [i for i in rows if all(fits(column[i]._meta) for column in kept)]
-        fitting = [i for i in fitting if columns[1][i].dtype is rushlight.float32]
+        fitting = [i for i in plain if all(fits(column[i]._meta) for column in kept)]
         sizes = [columns[0][i].numel() for i in fitting]
-        self.rows = fitting if sum(sizes) >= WORTH else []
-        taken = set(self.rows)
-        self.rest = [i for i in rows if i not in taken]
-        if self.rows:
-            self.table = Table(sizes, len(columns))
+        self.native = fitting if sum(sizes) >= WORTH else []
+        self.small = [i for i in plain if i not in self.native]
+        self.rest = [i for i in rows if i not in plain]
+        self.table = Table(sizes, len(columns)) if self.native else None
 
-    def lists(self, columns: list[list[Tensor]]) -> list[list[np.ndarray]]:
-        """The arrays of the chosen rows, column by column; parameters count as changed."""
-        for i in self.rows:
+    def run(
+        self, columns: list[list[Tensor]], native: Callable[..., None], small: Callable[..., None], **options: Any
+    ) -> None:
+        """Call `native(table, lists, **options)` and `small(lists, **options)` with the arrays of their rows.
+
+        The lists are those of `columns`: first the parameters, which count as changed, then the gradients.
+        """
+        if self.native:
+            lists = self._arrays(columns, self.native)
+            lists[1] = [np.ascontiguousarray(g) for g in lists[1]]
+            native(self.table, lists, **options)
+        if self.small:
+            quiet(lambda: small(self._arrays(columns, self.small), **options))
+
+    @staticmethod
+    def _arrays(columns: list[list[Tensor]], rows: list[int]) -> list[list[np.ndarray]]:
+        for i in rows:
             columns[0][i].storage().version += 1
-        arrays = [[column[i]._array for i in self.rows] for column in columns]
-        arrays[1] = [np.ascontiguousarray(g) for g in arrays[1]]
-        return arrays
+        return [[column[i]._array for i in rows] for column in columns]
 
 
 def batch(cache: dict[int, Batch], group: dict[str, Any], columns: list[list[Tensor]]) -> Batch | None:
@@ -49,4 +71,4 @@ def batch(cache: dict[int, Batch], group: dict[str, Any], columns: list[list[Ten
     found = cache.get(id(group))
     if found is None or found.metas != metas:
         found = cache[id(group)] = Batch(metas, columns)
-    return found if found.rows else None
+    return found if len(found.rest) < len(columns[0]) else None

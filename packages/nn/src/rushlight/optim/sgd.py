@@ -70,11 +70,12 @@ class SGD(Optimizer):
         if group["momentum"]:
             columns.append([state.get("momentum_buffer") for state in states])
         if all(x is not None for x in columns[-1]):
-            native = batch(self._batches, group, columns)
-            if native is not None:
-                many.sgd(
-                    native.table,
-                    native.lists(columns),
+            found = batch(self._batches, group, columns)
+            if found is not None:
+                found.run(
+                    columns,
+                    many.sgd,
+                    many.sgd_small,
                     lr=as_float(group["lr"]),
                     momentum=group["momentum"],
                     dampening=group["dampening"],
@@ -82,7 +83,7 @@ class SGD(Optimizer):
                     decay=group["weight_decay"],
                     sign=-1.0 if group["maximize"] else 1.0,
                 )
-                params, grads, states = ([x[i] for i in native.rest] for x in (params, grads, states))
+                params, grads, states = ([x[i] for i in found.rest] for x in (params, grads, states))
         for p, g, state in zip(params, grads, states):
             self._update_one(group, p, g, state)
 

@@ -9,6 +9,7 @@ All arrays must be float32 and C-contiguous, all of a row of the same size; the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -154,7 +155,6 @@ for j in range(start, stop):
 
 def adam(
     table: Table,
-    steps: list[np.ndarray],
     lists: Sequence[list[np.ndarray]],
     *,
     lr: float,
@@ -165,12 +165,14 @@ def adam(
     decay: float,
     sign: float,
 ) -> None:
-    """One step of Adam in place: `lists` are parameters, gradients, means, mean squares, and for AMSGrad their maxima.
+    """One step of Adam in place: `lists` are parameters, gradients, means, mean squares, for AMSGrad their maxima, and
+    the step counters, 0-d float32.
 
-    `steps` are the counters, 0-d float32. `keep` multiplies the parameters, `decay` times them is added to the
+    `keep` multiplies the parameters, `decay` times them is added to the
     gradients, which `sign` multiplies.
     """
     numbers = np.array((lr, beta1, beta2, eps, keep, decay, sign))
+    *lists, steps = lists
     table.note(0, steps)
     advance = compile_source(_ADVANCE, ("u64", "u64", "*i64", "*f64", "*f64"))
     advance(0, len(steps), table.addresses, table.shared, numbers)
@@ -191,6 +193,59 @@ def sgd(
     """One step of SGD in place: `lists` are parameters, gradients, and with momentum its buffers."""
     body = "" if len(lists) == 2 else _NESTEROV if nesterov else _MOMENTUM
     table.run(_SGD.format(momentum=body), lists, np.array((lr, momentum, dampening, decay, sign)))
+
+
+def adam_small(
+    lists: Sequence[list[np.ndarray]],
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    keep: float,
+    decay: float,
+    sign: float,
+) -> None:
+    """`adam` with numpy, for arrays of any layout that are too small to be worth a native loop."""
+    for p, g, mean, square, *largest, step in zip(*lists):
+        step += 1
+        t = float(step)
+        if keep != 1:
+            p *= keep
+        if sign < 0:
+            g = -g
+        if decay:
+            g = g + decay * p
+        mean += (g - mean) * (1 - beta1)
+        square *= beta2
+        square += g * g * (1 - beta2)
+        size = np.sqrt(np.maximum(largest[0], square, out=largest[0]) if largest else square)
+        size = size / math.sqrt(1 - beta2**t) + eps
+        p -= mean / size * (lr / (1 - beta1**t))
+
+
+def sgd_small(
+    lists: Sequence[list[np.ndarray]],
+    *,
+    lr: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    decay: float,
+    sign: float,
+) -> None:
+    """`sgd` with numpy, for arrays of any layout that are too small to be worth a native loop."""
+    for p, g, *buffer in zip(*lists):
+        if sign < 0:
+            g = -g
+        if decay:
+            g = g + decay * p
+        if buffer:
+            (b,) = buffer
+            b *= momentum
+            b += g * (1 - dampening)
+            g = g + momentum * b if nesterov else b
+        p -= lr * g
 
 
 def sum_of_squares(table: Table, arrays: list[np.ndarray]) -> float:
