@@ -1,6 +1,6 @@
-"""Drawing from distributions: uniform_, normal_, normal, bernoulli, multinomial, poisson, exponential_ and their like.
+"""Drawing from distributions: uniform_, normal_, normal, bernoulli, multinomial, exponential_ and their like.
 
-All but `poisson` are written in uniform or normal numbers.
+All are written in uniform or normal numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import structured
+from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.devices import as_device
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
@@ -23,7 +23,7 @@ from rushlight.kernels.cpu import philox
 from rushlight.ops.copy import copy_
 from rushlight.ops.create import arange, as_dtype, sizes
 from rushlight.ops.histogram import searchsorted
-from rushlight.ops.random import draw, integers, normal_tensor, uniform_op
+from rushlight.ops.random import counters, draw, integers, normal_tensor, uniform_op
 from rushlight.ops.view import broadcast_shapes
 
 Number = bool | int | float
@@ -102,6 +102,34 @@ def _normal_of(
     return values if mean == 0 else values.add_(mean)
 
 
+def _infer_normal_at(mean: Meta, std: Meta, seed: Meta, offset: Meta) -> Meta:
+    if std.dtype.is_complex:
+        raise RuntimeError("normal: expects standard deviation to be non-complex")
+    tensors = [m for m in (mean, std) if not m.weak]
+    return meta(tensors[0].dtype, broadcast_shapes_of("normal", tensors), None, tensors[0].device)
+
+
+normal_at_op = structured(
+    "normal",
+    _infer_normal_at,
+    random=True,
+    doc="Normal numbers with the means and standard deviations of two operands.",
+    samples=lambda: [
+        Sample((np.zeros(3, np.float32), np.ones((2, 1), np.float32), 1, 0)),
+        Sample((2.5, np.ones(3, np.float32), 1, 0)),
+    ],
+)
+
+
+@kernel(normal_at_op, "cpu")
+def _normal_at(mean: Any, std: Any, seed: int, offset: int) -> np.ndarray:
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+    dtype = (mean if isinstance(mean, np.ndarray) else std).dtype
+    convert, words = (philox.normal64, 2) if dtype == np.float64 else (philox.normal32, 1)
+    drawn = philox.generate(seed, offset, math.prod(shape), dtype, words, convert).reshape(shape)
+    return drawn * std + mean
+
+
 @function(method=False, out=True)
 def normal(
     mean: Tensor | float,
@@ -130,17 +158,17 @@ def normal(
             raise TypeError("normal: size must be given when mean and std are numbers")
         made = _normal_of(sizes("normal", (size,)), as_dtype("normal", dtype), as_device(device), mean, std, generator)
         return made.requires_grad_() if requires_grad else made
-    mean, std = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
-    like = mean if isinstance(mean, Tensor) else std
     if isinstance(std, Tensor):
-        if std.dtype.is_complex:
-            raise RuntimeError("normal: expects standard deviation to be non-complex")
-        if std.numel() and bool((std < 0).any()):
+        if std.numel() and bool((std.detach() < 0).any()):
             raise RuntimeError("normal: expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
     shape = broadcast_shapes(*[x.shape for x in (mean, std) if isinstance(x, Tensor)])
-    return normal_tensor(tuple(shape), like.dtype, like.device, generator) * std + mean
+    like = mean if isinstance(mean, Tensor) else std
+    if like.dtype.is_complex:
+        return normal_tensor(tuple(shape), like.dtype, like.device, generator) * std + mean
+    seed_offset = (generator or default_generator).take(counters(shape.numel(), like.dtype))
+    return normal_at_op.apply((mean, std, *seed_offset))
 
 
 @function(out=False, public=False)
@@ -307,92 +335,3 @@ def multinomial(
 def _last_positive(weights: Tensor) -> Tensor:
     """For each row the last index that has a weight."""
     return (arange(weights.shape[-1], device=weights.device) * (weights > 0)).amax(-1, keepdim=True)
-
-
-# Poisson
-
-
-def _infer_poisson(input: Meta, seed: Meta, offset: Meta) -> Meta:
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(f"poisson: expected a floating point tensor of rates, got {input.dtype.name}")
-    return meta(input.dtype, input.shape, None, input.device)
-
-
-poisson_op = structured(
-    "poisson",
-    _infer_poisson,
-    random=True,
-    doc="Poisson numbers with the rates of an operand.",
-    samples=lambda: [Sample((np.array([0.5, 4, 30], np.float32), 1, 0))],
-)
-
-_STREAM = 1 << 20  # counters between the rounds of rejection, so that rounds never share one
-
-
-@kernel(poisson_op, "cpu")
-def _poisson(rates: np.ndarray, seed: int, offset: int) -> np.ndarray:
-    rate = rates.astype(np.float64).reshape(-1)
-    if (rate < 0).any():
-        raise RuntimeError("poisson: invalid Poisson rate, expected rate to be non-negative")
-    result = np.zeros(rate.size)
-    small = np.flatnonzero(rate < 10)
-    _poisson_by_product(result, rate, small, seed, offset)
-    _poisson_by_rejection(result, rate, np.flatnonzero(rate >= 10), seed, offset)
-    return result.reshape(rates.shape).astype(rates.dtype)
-
-
-def _uniforms(seed: int, offset: int, places: np.ndarray, n: int) -> np.ndarray:
-    """Two uniform numbers in (0, 1) for each place of n, the same whichever other places are asked for."""
-    words = philox.generate(seed, offset, 2 * n, np.dtype(np.float64), 2, philox.uniform64)
-    return words.reshape(n, 2)[places] + 2.0**-54
-
-
-def _poisson_by_product(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
-    """How many uniform factors keep a product above exp(-rate) (Knuth)."""
-    product, limit = np.ones(rate.size), np.exp(-rate)
-    for turn in range(1 << 10):
-        if not left.size:
-            return
-        for column in _uniforms(seed, offset + turn * _STREAM * rate.size, left, rate.size).T:
-            alive = product[left] * column > limit[left]
-            product[left] *= column
-            result[left[alive & (product[left] > limit[left])]] += 1
-        left = left[product[left] > limit[left]]
-
-
-def _poisson_by_rejection(result: np.ndarray, rate: np.ndarray, left: np.ndarray, seed: int, offset: int) -> None:
-    """Transformed rejection with squeeze.
-
-    Source: W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm
-    PTRS.
-    """
-    from scipy.special import gammaln
-
-    for turn in range(1 << 10):
-        if not left.size:
-            return
-        mu = rate[left]
-        b = 0.931 + 2.53 * np.sqrt(mu)
-        a = -0.059 + 0.02483 * b
-        u, v = _uniforms(seed, offset + (turn << 10 | 1) * _STREAM * rate.size, left, rate.size).T
-        u = u - 0.5
-        us = 0.5 - np.abs(u)
-        k = np.floor((2 * a / us + b) * u + mu + 0.43)
-        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-        quick = (us >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
-        refused = (k < 0) | ((us < 0.013) & (v > us))
-        with np.errstate(all="ignore"):
-            exact = np.log(v * inverse_alpha / (a / (us * us) + b)) <= k * np.log(mu) - mu - gammaln(k + 1)
-        taken = quick | (~refused & exact)
-        result[left[taken]] = k[taken]
-        left = left[~taken]
-
-
-@function(out=False)
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Numbers from Poisson distributions whose rates are the elements of `input`.
-
-    Raises RuntimeError for negative rates.
-    """
-    seed_offset = (generator or default_generator).take(max(input.numel(), 1) << 32)
-    return poisson_op.apply((input, *seed_offset))

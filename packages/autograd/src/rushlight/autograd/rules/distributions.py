@@ -1,8 +1,12 @@
-"""Random numbers change in steps with their parameters, or not at all: the gradient is zero."""
+"""Random numbers change in steps with their parameters, or are held fixed: the gradient is zero, as PyTorch has it."""
 
 from rushlight.autograd.rules.copy import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 
 vjp(prims.bernoulli, input=lambda g, input_meta: zeros_for(input_meta))
-vjp(prims.poisson, input=lambda g, input_meta: zeros_for(input_meta))
+vjp(
+    prims.normal,
+    mean=lambda g, mean_meta: zeros_for(mean_meta),
+    std=lambda g, std_meta: zeros_for(std_meta),
+)
