@@ -216,7 +216,7 @@ def logsigmoid_op(input):
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
 
 
-@function(namespace=F, method=False, out=False)
+@function(namespace=F, method=False)
 def logsigmoid(input: Tensor) -> Tensor:
     """Logarithm of the logistic function: `-log(1 + exp(-input))`, without overflow."""
     return logsigmoid_op(input)
