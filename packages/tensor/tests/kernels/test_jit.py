@@ -69,10 +69,8 @@ def source_of_kernel(monkeypatch, tmp_path):
 def test_damaged_file_is_written_again(source_of_kernel, tmp_path):
     assert [source_of_kernel(), source_of_kernel()] == ["compiled", "disk"]
     (file,) = tmp_path.rglob("*.bin")
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
-    assert source_of_kernel() == "compiled"
-    assert len(file.read_bytes()) == len(whole)
+    file.write_bytes(file.read_bytes()[:-100])
+    assert [source_of_kernel(), source_of_kernel()] == ["compiled", "disk"]
 
 
 def test_unusable_directory_means_memory_only(source_of_kernel, tmp_path, monkeypatch):

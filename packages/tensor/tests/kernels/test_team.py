@@ -9,6 +9,7 @@ import pytest
 
 from rushlight.kernels.cpu import pool, team
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
+from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, NEXT
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_sleeping_threads_wake_up(count):
         time.sleep(0.01)  # far longer than they look for work
     assert (x == 10).all()
     deadline = time.monotonic() + 10
-    while not team._words[team.ASLEEP : team.NEXT].all():
+    while not team._words[ASLEEP:NEXT].all():
         assert time.monotonic() < deadline, "a thread does not go to sleep"
         time.sleep(0.01)
 
@@ -67,15 +68,27 @@ def test_inside_a_piece_the_kernel_stays_on_its_thread(count, monkeypatch):
     assert (x == 1).all()
 
 
+def test_without_more_threads_the_caller_works_alone(count, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pool, "_inboxes", [])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    x, callers = np.zeros(5000, np.int64), set()
+    team.run_kernel(count, 5000, 100, x, x)
+    pool.parallel_for(lambda lo, hi: callers.add(threading.get_ident()), 5000, 100)
+    assert (x == 1).all() and callers == {threading.get_ident()}
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_fork_starts_afresh(count):
     x = np.zeros(5000, np.int64)
     team.run_kernel(count, 5000, 100, x, x)
-    team._words[0] = 1  # as if another thread of the parent had a job under way
+    team._words[CLAIMED] = 1  # as if another thread of the parent had a job under way
     child = os.fork()
     if child == 0:
         team.run_kernel(count, 5000, 100, x, x)
         os._exit(0 if (x == 2).all() else 1)
-    team._words[0] = 0
+    team._words[CLAIMED] = 0
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -14,6 +14,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from rushlight.kernels.cpu.team_words import MOST_ARGUMENTS
+
 
 @intrinsic
 def atomic_load(typingctx: Any, words: Any, index: Any) -> Any:
@@ -82,9 +84,6 @@ def pause(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
-
-
-MOST_ARGUMENTS = 24
 
 
 @intrinsic

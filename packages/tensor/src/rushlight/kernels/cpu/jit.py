@@ -6,7 +6,7 @@ takes 70 ms and more.
 
 The file name is a digest of everything that decides the machine code: source, signature, opaque functions, numba,
 llvmlite and Python versions, CPU name and features, our code generator. So a stale file cannot be found, and two
-processes that write the same file write the same bytes; writing is a rename. A cache directory that cannot be used is
+processes that write the same file write the same code; writing is a rename. A cache directory that cannot be used is
 not an error: kernels then live in memory.
 
 A cached kernel is machine code inside a pickle, so whoever can write one can run code here. Only files and a directory
@@ -35,7 +35,7 @@ import numpy
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py")
+_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}

@@ -73,8 +73,7 @@ class _Job:
 def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
     """Call `fn(lo, hi)` for pieces that cover [0, n), on several threads if there are two pieces of `grain` or more.
 
-    Pieces begin at multiples of one size, itself a multiple of 64 when that is possible. The first exception of a
-    piece is raised.
+    An exception of a piece is raised when all that had begun are done; the others are not begun then.
     """
     threads = _num_threads or get_num_threads()
     pieces = min(n // grain if grain > 0 else n, threads * PIECES_PER_THREAD)
@@ -82,13 +81,8 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
         if n > 0:
             fn(0, n)
         return
-    size = -(-n // pieces)
-    if size > 64:
-        size = -(-size // 64) * 64
-    job = _Job(fn, n, size)
-    helpers = min(threads, job.pieces) - 1
-    start_workers(helpers)
-    for inbox in _inboxes[:helpers]:
+    job = _Job(fn, n, piece_size(n, pieces))
+    for inbox in _inboxes[: start_workers(min(threads, job.pieces) - 1)]:
         inbox.put(job.work)
     _local.busy = True
     try:
@@ -101,21 +95,34 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
         raise job.error
 
 
+def piece_size(n: int, pieces: int) -> int:
+    """The size of about so many equal pieces of [0, n); above 64 a multiple of it, so that threads share no vectors or
+    cache lines."""
+    size = -(-n // pieces)
+    return size if size <= 64 else -(-size // 64) * 64
+
+
 def inside_piece() -> bool:
     """Whether this thread is at work on a piece: what it calls must stay on it."""
     return getattr(_local, "busy", False)
 
 
-def start_workers(wanted: int) -> None:
-    """See that there are at least `wanted` workers."""
-    if len(_inboxes) >= wanted:
-        return
-    with _lock:
-        while len(_inboxes) < wanted:
-            inbox: queue.SimpleQueue[Callable[[int], None]] = queue.SimpleQueue()
-            me = len(_inboxes)
-            threading.Thread(target=_worker, args=(me, inbox), name=f"rushlight-{me}", daemon=True).start()
-            _inboxes.append(inbox)
+def start_workers(wanted: int) -> int:
+    """See that there are `wanted` workers, and say how many of them there are.
+
+    There may be fewer: where the system allows no more threads, or while the interpreter ends, callers work alone.
+    """
+    if len(_inboxes) < wanted:
+        with _lock:
+            while len(_inboxes) < wanted:
+                inbox: queue.SimpleQueue[Callable[[int], None]] = queue.SimpleQueue()
+                me = len(_inboxes)
+                try:
+                    threading.Thread(target=_worker, args=(me, inbox), name=f"rushlight-{me}", daemon=True).start()
+                except RuntimeError:
+                    break
+                _inboxes.append(inbox)
+    return min(wanted, len(_inboxes))
 
 
 def wake(me: int, task: Callable[[int], None]) -> None:
@@ -166,25 +173,20 @@ def _cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def use_one_blas_thread() -> None:
-    """Leave threading to this pool: numpy's and scipy's BLAS use one thread a call (see `blas.py`)."""
-    _set_blas_threads(1)
-
-
 _BLAS_SETTERS = (
     "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
     "openblas_set_num_threads", "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
 )  # fmt: skip
-_blas_functions: dict[str, Any] = {}
 
 
-def _set_blas_threads(n: int) -> None:
+def use_one_blas_thread() -> None:
+    """Leave threading to this pool: the BLAS of numpy, and that of scipy if it is loaded by now, use one thread a call
+    (see `blas.py`)."""
     for module in ("numpy._core._multiarray_umath", "scipy.linalg._fblas"):
         if module in sys.modules:
-            if module not in _blas_functions:
-                _blas_functions[module] = _find_blas_setter(sys.modules[module].__file__)
-            if _blas_functions[module] is not None:
-                _blas_functions[module](n)
+            set_threads = _find_blas_setter(sys.modules[module].__file__)
+            if set_threads is not None:
+                set_threads(1)
 
 
 def _find_blas_setter(extension: str | None) -> Any:

@@ -9,17 +9,8 @@ work for `PATIENCE` after the last job before they go to sleep; a job is handed 
 microsecond. The rest is as in `pool`: the caller takes part, pieces come from a shared counter, and nobody waits for
 a thread that did not begin.
 
-One job at a time uses the team; a second caller meanwhile runs on its own thread. The shared words (int64):
-
-| word | meaning |
-| --- | --- |
-| CLAIMED | 1 while a job owns the team |
-| OPEN | 1 while there may be pieces left: threads may join |
-| ACTIVE | threads that joined; the job's words stay until it is 0 |
-| JOB | a number that changes with each job |
-| KERNEL, COUNT, N, SIZE, SHARES, EACH, ARGUMENTS... | the job |
-| ASLEEP + i | 1 when thread i sleeps, or is about to |
-| NEXT + 8 i | the next piece of share i |
+One job at a time uses the team; a second caller meanwhile runs on its own thread. What the threads share lies in one
+array of words, see `team_words`.
 """
 
 from __future__ import annotations
@@ -32,17 +23,16 @@ import numpy as np
 
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import address_of, compile_source
+from rushlight.kernels.cpu.pool import PIECES_PER_THREAD
+from rushlight.kernels.cpu.team_words import ASLEEP, MOST_ARGUMENTS, MOST_THREADS, NEXT, WORDS
 
-ASLEEP, NEXT = 64, 320  # as in `team_native`
-MOST_THREADS = NEXT - ASLEEP
 # Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
 PATIENCE = 200_000
 
-PIECES_PER_THREAD = 4
+# Few launchers serve all kernels (each costs 0.15 s to compile): the arguments are filled up.
+_WIDTHS = (4, 8, 16, MOST_ARGUMENTS)
 
-_WIDTHS = (4, 8, 16, 24)
-
-_words = np.zeros(NEXT + 8 * MOST_THREADS, np.int64)
+_words = np.zeros(WORDS, np.int64)
 
 
 @cache
@@ -67,23 +57,19 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
     if n < 2 * grain or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
         kernel(0, n, *arrays)
         return
-    if len(arrays) > _WIDTHS[-1]:  # more than the shared words hold
+    count = len(arrays)
+    if count > MOST_ARGUMENTS:
         pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
         return
     shares = min(n // grain, threads, MOST_THREADS)
     pieces = min(2 * n // grain, shares * PIECES_PER_THREAD, n)
-    size = -(-n // pieces)
-    if size > 64:
-        size = -(-size // 64) * 64
-    count = len(arrays)
-    # Few launchers serve all kernels (each costs 0.15 s to compile): the arguments are filled up.
     width = next(width for width in _WIDTHS if width >= count)
     launcher = _launcher(width)
-    pool.start_workers(shares - 1)
-    for me in range(shares - 1):
+    for me in range(pool.start_workers(shares - 1)):
         if _words[ASLEEP + me]:
             _words[ASLEEP + me] = 0
             pool.wake(me, _serve)
+    size = pool.piece_size(n, pieces)
     if not launcher(address_of(kernel), count, n, size, shares, _words, *arrays, *arrays[:1] * (width - count)):
         kernel(0, n, *arrays)
 

@@ -15,10 +15,21 @@ from rushlight.kernels.cpu.atomics import (
     give_way,
     pause,
 )
-
-# Places in the shared words; those that different threads write to lie in different cache lines.
-CLAIMED, OPEN, ACTIVE, JOB, KERNEL, COUNT, N, SIZE, SHARES, EACH, ARGUMENTS = 0, 8, 16, 24, 32, 33, 34, 35, 36, 37, 40
-ASLEEP, NEXT = 64, 320
+from rushlight.kernels.cpu.team_words import (
+    ACTIVE,
+    ARGUMENTS,
+    ASLEEP,
+    CLAIMED,
+    COUNT,
+    EACH,
+    JOB,
+    KERNEL,
+    NEXT,
+    OPEN,
+    SHARES,
+    SIZE,
+    N,
+)
 
 
 @njit
