@@ -46,6 +46,6 @@ def test_options():
         rushlight.set_printoptions(profile="full")
         assert "..." not in repr(rushlight.zeros(1001))
     finally:
-        rushlight.set_printoptions(profile="default", linewidth=80)
+        rushlight.set_printoptions(profile="default")
     with pytest.raises(ValueError, match="profile must be one of"):
         rushlight.set_printoptions(profile="large")

@@ -50,8 +50,13 @@ def set_printoptions(
     global _options
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"set_printoptions: profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
-    base = _options if profile is None else replace(_PROFILES[profile], linewidth=_options.linewidth)
-    given: dict[str, Any] = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    base = _options if profile is None else _PROFILES[profile]
+    given: dict[str, Any] = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     _options = replace(base, **{name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
 
 
