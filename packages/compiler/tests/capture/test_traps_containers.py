@@ -506,6 +506,7 @@ def test_existing_set_written(check):
             return x, fresh
 
         g = compile(f)
-        return [g(ones(), n, seen, other) for n in (1, 2, 2)], g(ones(), 5, seen, seen), g(ones(), 6, seen, other), seen, other
+        apart = [g(ones(), n, seen, other) for n in (1, 2, 2)]
+        return apart, g(ones(), 5, seen, seen), g(ones(), 6, seen, other), seen, other
 
     check(scenario)

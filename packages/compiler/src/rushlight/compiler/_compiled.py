@@ -20,7 +20,7 @@ class Compiled:
         self.entries: list[Entry] = []
         self.aborts: list[str] = []
         self.recompiles: list[str] = []
-        self.learnt: frozenset[str] = frozenset()  # integers that change from call to call
+        self.learnt: frozenset[str] = frozenset()  # numbers that change from call to call
         self.captures = 0
         self.waiting = 0
         self.lock = threading.RLock()

@@ -14,6 +14,7 @@ from rushlight.compiler.capture.randomness import Draws, draw, give_back
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.source import SourceTree, forget_examples
+from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core import dispatch
@@ -48,7 +49,7 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
             fallback: Callable[[tuple, dict], Any], learnt: frozenset[str] = frozenset()) -> Entry:
     """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing.
 
-    `learnt` are the paths of integers that are known to change between calls.
+    `learnt` are the paths of numbers that are known to change between calls.
     """
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise Abort(f"Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
@@ -122,6 +123,9 @@ def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue) -> list[s
             names.append(epilogue.source(tracer._origin))
         elif id(tracer) in recorder.drawn:
             names.append(f"draw({writer.hold(recorder.drawn[id(tracer)])}, seed, start)")
+        elif id(tracer) in recorder.scalar_of:
+            number = epilogue.source(recorder.scalar_of[id(tracer)])
+            names.append(f"scalar({number}, {writer.hold(tracer._meta)})")
         else:
             names.append(writer.hold(recorder.real(tracer)))
     return names
@@ -130,7 +134,8 @@ def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue) -> list[s
 def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan) -> None:
     """Write the draws and the call of the compiled graph; a failure there leaves everything as it was."""
     recorder, counters = session.recorder, plan.counters
-    writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, fallback=plan.fallback)
+    writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
+                       fallback=plan.fallback)
     if counters:
         writer.line(f"seed, start = take({counters})")
     if not epilogue.outputs:
@@ -149,7 +154,7 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
 
 
 class Reason(NamedTuple):
-    """Why an entry does not fit a call; `changed` is the path of an integer that has another value."""
+    """Why an entry does not fit a call; `changed` is the path of a number that has another value."""
 
     text: str
     changed: str | None = None

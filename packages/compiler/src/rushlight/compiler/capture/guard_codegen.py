@@ -112,7 +112,7 @@ class GuardWriter:
             if name is not None:
                 for check in sorted(node.checks, key=lambda c: (c[0] not in _FIRST)):
                     where = path(node) if self.reason else ""
-                    changed = where if check[:2] == ("eq", int) else None
+                    changed = where if check[:2] in (("eq", int), ("eq", float)) else None
                     self._check(self._failed(name, node, *check), f"{where}: {_words(check)}", changed)
             pending.extend(reversed(node.children.values()))
 

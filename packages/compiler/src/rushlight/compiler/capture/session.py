@@ -49,7 +49,7 @@ class Session:
     """One dry run of a function."""
 
     def __init__(self, learnt: frozenset[str] = frozenset()) -> None:
-        self.learnt = learnt  # paths of integers that are known to change
+        self.learnt = learnt  # paths of numbers that are known to change
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder()
         self.views: dict[int, Any] = {}
@@ -85,7 +85,7 @@ class Session:
         """The value of something that existed before the call."""
         if isinstance(obj, Tensor):
             return TensorV(self.recorder.input(obj, source), source)
-        if self.learnt and type(obj) is int and path(source) in self.learnt:
+        if self.learnt and type(obj) in (int, float) and path(source) in self.learnt:
             return opened(obj, source)
         return Obj(obj, source)
 

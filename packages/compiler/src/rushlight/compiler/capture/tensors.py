@@ -17,8 +17,9 @@ from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import TensorV
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.ir import Value as Node
-from rushlight.core import eager
+from rushlight.core import dtypes, eager
 from rushlight.core.meta import Meta
+from rushlight.core.meta import meta as make_meta
 from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import contiguous_format
@@ -71,6 +72,8 @@ class Recorder:
         self.by_source: dict[Source, Tracer] = {}
         self.reals: dict[int, Tensor] = {}
         self.drawn: dict[int, Draw] = {}
+        self.scalars: dict[tuple, Tracer] = {}  # by source and dtype
+        self.scalar_of: dict[int, Any] = {}
         self.keep: list[Tracer] = []
 
     # making tracers
@@ -103,6 +106,16 @@ class Recorder:
         found = self.tracer(real._meta)
         self.reals[id(found)] = real
         self.keep.append(found)
+        return found
+
+    def scalar(self, source: Any, dtype: dtypes.dtype, device: Any) -> Tracer:
+        """The tracer of an open number; a 0-dim input of the graph."""
+        if device.type != "cpu":
+            raise Abort("an open number on another device")
+        found = self.scalars.get((source, dtype))
+        if found is None:
+            found = self.scalars[source, dtype] = self.tracer(make_meta(dtype, ()))
+            self.scalar_of[id(found)] = source
         return found
 
     def inputs_by_source(self) -> list[Tracer]:
@@ -244,6 +257,8 @@ class Recorder:
                 raise Abort("an in-place change of an existing tensor that takes part in gradients")
         elif not state.grad_enabled():
             raise Abort("an in-place change without gradients of a tensor that has some")
+        elif target is root and not brings:
+            raise Abort("a tensor with gradients overwritten by one without")
         chain = 0
         at = target
         while at._parent is not None:

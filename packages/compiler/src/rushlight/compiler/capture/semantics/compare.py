@@ -216,6 +216,10 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
     """`a + b` and its like, `a += b` with `inplace`."""
     function, name = BINARY[op]
     if isinstance(a, TensorV) or isinstance(b, TensorV):
+        if isinstance(a, TensorV):
+            b = symbolic.as_tensor(session.recorder, op, b, a) or b
+        else:
+            a = symbolic.as_tensor(session.recorder, op, a, b) or a
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
