@@ -16,7 +16,7 @@ from rushlight.kernels.cpu.accumulate import add_rows
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.create import filled
-from rushlight.ops.gather import along, check_gather
+from rushlight.ops.gather import along, check_gather, flat_places
 from rushlight.ops.index import check_bounds
 from rushlight.ops.index_along import check_source
 from rushlight.ops.shape import unsqueeze
@@ -67,7 +67,11 @@ def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
     if not index.size:
         return
     array, index, src = _prepared("scatter", array, index, src, dim)
-    array[along(array, index, dim)] = src if isinstance(src, np.ndarray) else number_array(src, array.dtype)
+    values = src if isinstance(src, np.ndarray) else number_array(src, array.dtype)
+    if array.flags.c_contiguous:
+        array.reshape(-1)[flat_places(array.shape, index, dim)] = values
+    else:
+        array[along(array, index, dim)] = values
 
 
 scatter_op = updating(
@@ -95,7 +99,7 @@ def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> Non
         rows = index[tuple([slice(None) if d == dim else 0 for d in range(index.ndim)])]
         add_rows(np.moveaxis(array, dim, 0), rows, np.moveaxis(src, dim, 0))
     elif array.flags.c_contiguous and array.dtype.kind in "fiuc":
-        flat = np.ravel_multi_index(along(array, index, dim), array.shape)
+        flat = flat_places(array.shape, index, dim)
         add_rows(array.reshape(-1), flat.reshape(-1), np.ascontiguousarray(src).reshape(-1))
     else:
         np.add.at(array, along(array, index, dim), src)
