@@ -71,6 +71,7 @@ CONVOLUTIONS = [
     ((9, 7), (3, 3), (1, 1), (1, 1), (1, 1), 1), ((9, 7), (3, 2), (2, 3), (1, 0), (1, 2), 2),
     ((11,), (4,), (3,), (2,), (2,), 1), ((8, 13), (3, 3), (1, 1), (2, 2), (2, 2), 1),
     ((5, 4), (5, 4), (1, 1), (4, 3), (1, 1), 1), ((6, 6), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    ((9, 8), (3, 2), (1, 2), (1, 0), (1, 2), 4), ((12,), (3,), (1,), (1,), (2,), 4),  # depthwise
 ]  # fmt: skip
 
 
@@ -79,7 +80,8 @@ def test_convolutions(monkeypatch, size, kernel, stride, padding, dilation, grou
     out = tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)
     )
-    x, w, g = floats(5, 4, *size), floats(6, 4 // groups, *kernel), floats(5, 6, *out)
+    filters = 4 if groups == 4 else 6
+    x, w, g = floats(5, 4, *size), floats(filters, 4 // groups, *kernel), floats(5, filters, *out)
     params = (stride, padding, dilation, groups)
     forward = both(monkeypatch, conv.conv, x, w, out, *params)
     back = both(monkeypatch, conv.conv_transpose, g, w, size, *params)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from rushlight.kernels.cpu import allocator, pool
+from rushlight.kernels.cpu import allocator, depthwise, pool
 from rushlight.kernels.cpu import windows as native
 from rushlight.kernels.cpu.blas import matmul
 
@@ -49,15 +49,6 @@ def windows(
     )
 
 
-def _taps(kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]):
-    """For each kernel position: its index and the slice of the padded input that it meets."""
-    for tap in np.ndindex(*kernel):
-        yield (
-            (..., *tap),
-            (..., *[slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride)]),
-        )
-
-
 def conv(
     x: np.ndarray,
     w: np.ndarray,
@@ -72,7 +63,7 @@ def conv(
     if prod(kernel) == 1 and groups == 1 and set(stride) == {1} and not any(padding) and x.flags.c_contiguous:
         return matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out)
     if channels == groups == filters:
-        return _depthwise(padded(x, padding), w, out, stride, dilation)
+        return depthwise.conv(padded(x, padding), w, out, stride, dilation)
     result = allocator.empty((n, groups, filters // groups, prod(out)), x.dtype)
     rows = w.reshape(1, groups, filters // groups, -1)
     gather = _gatherer(x, kernel, out, stride, padding, dilation)
@@ -123,16 +114,6 @@ def _over_samples(work: Callable[[int, int], None], n: int, bytes_each: int) -> 
         pool.parallel_for(several, len(blocks), 1)
 
 
-def _depthwise(xp: np.ndarray, w: np.ndarray, out: tuple, stride: tuple, dilation: tuple) -> np.ndarray:
-    result = np.zeros((*xp.shape[:2], *out), xp.dtype)
-    term = np.empty_like(result)
-    scale = w[:, 0].reshape(w.shape[0], *w.shape[2:], *(1,) * len(out))
-    for tap, part in _taps(w.shape[2:], out, stride, dilation):
-        np.multiply(xp[part], scale[(slice(None), *tap[1:])], out=term)
-        result += term
-    return result
-
-
 def conv_transpose(
     x: np.ndarray,
     w: np.ndarray,
@@ -145,14 +126,14 @@ def conv_transpose(
     """The transpose of `conv` as a map of its input: `x` (N, F, *in), `w` (F, C / groups, *kernel) -> (N, C, *out)."""
     n, filters, size, kernel = x.shape[0], x.shape[1], x.shape[2:], w.shape[2:]
     channels = w.shape[1] * groups
-    direct = channels != groups and native.usable(x, n * channels * prod(kernel) * prod(size))
-    full = (n, channels, *[o + 2 * p for o, p in zip(out, padding)])
-    result = allocator.empty(full, x.dtype) if direct else np.zeros(full, x.dtype)
+    full = tuple([o + 2 * p for o, p in zip(out, padding)])
     if channels == groups == filters:
-        scale = w[:, 0].reshape(filters, *kernel, *(1,) * len(out))
-        for tap, part in _taps(kernel, size, stride, dilation):
-            result[part] += x * scale[(slice(None), *tap[1:])]
+        result = depthwise.transpose(x, w, full, stride, dilation)
     else:
+        x = np.ascontiguousarray(x)
+        direct = native.usable(x, n * channels * prod(kernel) * prod(size))
+        make = allocator.empty if direct else np.zeros
+        result = make((n, channels, *full), x.dtype)
         rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
 
         def samples(lo: int, hi: int) -> None:
@@ -163,8 +144,8 @@ def conv_transpose(
                 return
             columns = columns.reshape(hi - lo, channels, *kernel, *size)
             block = result[lo:hi]
-            for tap, part in _taps(kernel, size, stride, dilation):
-                block[part] += columns[(slice(None), slice(None), *tap[1:])]
+            for tap, part in depthwise.taps(kernel, size, stride, dilation):
+                block[part] += columns[(slice(None), slice(None), *tap)]
 
         _over_samples(samples, n, channels * prod(kernel) * prod(size) * x.itemsize)
     return result[_inside(out, padding)] if any(padding) else result
@@ -180,8 +161,8 @@ def overlap_add(
     """Windows (N, C, *kernel, *size) added up where they lie in (N, C, *out): the transpose of taking windows."""
     kernel, size = columns.shape[2 : 2 + len(out)], columns.shape[2 + len(out) :]
     result = np.zeros((*columns.shape[:2], *[o + 2 * p for o, p in zip(out, padding)]), columns.dtype)
-    for tap, part in _taps(kernel, size, stride, dilation):
-        result[part] += columns[(slice(None), slice(None), *tap[1:])]
+    for tap, part in depthwise.taps(kernel, size, stride, dilation):
+        result[part] += columns[(slice(None), slice(None), *tap)]
     return result[_inside(out, padding)] if any(padding) else result
 
 
@@ -198,13 +179,7 @@ def conv_weight(
     *kernel)."""
     n, channels, filters, out = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
     if channels == groups == filters:
-        xp = padded(x, padding)
-        result = np.empty((filters, 1, *kernel), x.dtype)
-        for tap, part in _taps(kernel, out, stride, dilation):
-            result[(slice(None), 0, *tap[1:])] = np.einsum(
-                "ncl,ncl->c", xp[part].reshape(n, channels, -1), grad.reshape(n, channels, -1)
-            )
-        return result
+        return depthwise.weight(padded(x, padding), grad, kernel, stride, dilation)
     result = np.zeros((groups, filters // groups, channels // groups * prod(kernel)), x.dtype)
     gather = _gatherer(x, kernel, out, stride, padding, dilation)
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):

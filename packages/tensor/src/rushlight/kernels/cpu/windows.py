@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.kernels.cpu import allocator, native
 
-_HEAD = """    height = load(layout, u64(0))
+HEAD = """    height = load(layout, u64(0))
     width = load(layout, u64(1))
     out_height = load(layout, u64(2))
     out_width = load(layout, u64(3))
@@ -28,7 +28,7 @@ _HEAD = """    height = load(layout, u64(0))
 
 # A window's first element is taken as it is; later ones when they are larger, or NaN.
 _MAX_POOL = f"""def kernel(lo, hi, layout, values, indices, x):
-{_HEAD}
+{HEAD}
     for plane in range(lo, hi):
         base = i64(plane) * height * width
         target = i64(plane) * out_height * out_width
@@ -116,7 +116,7 @@ def _in_chunks(indent: int) -> str:
 
 # The columns of plane (n, c) of padded `x`: taps of the kernel are `tap_step` elements apart, samples `sample_step`.
 _COLUMNS = f"""def kernel(lo, hi, layout, columns, x):
-{_HEAD}
+{HEAD}
     channels = load(layout, u64(12))
     sample_step = load(layout, u64(13))
     tap_step = load(layout, u64(14))
@@ -142,7 +142,7 @@ _COLUMNS = f"""def kernel(lo, hi, layout, columns, x):
 # The transpose: columns of samples from `first_plane` on added up in a padded image.
 _ADD_COLUMNS = f"""def kernel(lo, hi, layout, out, columns):
     wide_vectors()
-{_HEAD}
+{HEAD}
     first_plane = load(layout, u64(12))
     area = out_height * out_width
     for plane in range(lo, hi):
@@ -173,8 +173,10 @@ def usable(x: np.ndarray, elements: int) -> bool:
     return 3 <= x.ndim <= 4 and elements >= native.WORTH and x.dtype == np.float32 and x.flags.c_contiguous
 
 
-def _layout(size: Sizes, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> tuple[int, ...]:
-    """The numbers that `_HEAD` reads; a signal is an image of one row."""
+def layout_of(
+    size: Sizes, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> tuple[int, ...]:
+    """The numbers that `HEAD` reads; a signal is an image of one row."""
     pairs = [size, out, kernel, stride, padding, dilation]
     if len(size) == 1:
         pairs = [(fill, *pair) for fill, pair in zip((1, 1, 1, 1, 0, 1), pairs)]
@@ -197,7 +199,7 @@ def max_pool(
         native.compiled(_MAX_POOL_2X2 if simple else _MAX_POOL, "TiT"),
         planes,
         prod(out) * prod(kernel),
-        _layout(x.shape[2:], out, kernel, stride, padding, dilation),
+        layout_of(x.shape[2:], out, kernel, stride, padding, dilation),
         values,
         indices,
         x,
@@ -225,7 +227,7 @@ def columns(
     depth = channels * prod(kernel)
     result = allocator.empty((depth, samples * length) if by_tap else (samples, depth, length), xp.dtype)
     steps = (length, samples * length) if by_tap else (depth * length, length)
-    layout = (*_layout(xp.shape[2:], out, kernel, stride, (0,) * len(out), dilation), channels, *steps, lo * channels)
+    layout = (*layout_of(xp.shape[2:], out, kernel, stride, (0,) * len(out), dilation), channels, *steps, lo * channels)
     native.over(native.compiled(_COLUMNS, "TT"), samples * channels, prod(kernel) * length, layout, result, xp)
     return result
 
@@ -242,7 +244,7 @@ def add_columns(
 ) -> None:
     """Set samples lo..hi of a padded image to the sums of columns (hi - lo, C * K, L) where they came from."""
     channels = padded.shape[1]
-    layout = (*_layout(padded.shape[2:], size, kernel, stride, (0,) * len(size), dilation), lo * channels)
+    layout = (*layout_of(padded.shape[2:], size, kernel, stride, (0,) * len(size), dilation), lo * channels)
     native.over(
         native.compiled(_ADD_COLUMNS, "TT"), (hi - lo) * channels, prod(kernel) * prod(size), layout, padded, columns
     )
