@@ -129,3 +129,14 @@ def test_scalar_definition_keeps_the_dtype(op):
     dtypes = [np.bool_ if op.promote == "where" and i == 0 else dtype for i in range(len(op.operands))]
     program = trace(op.scalar, dtypes)
     assert not [n for n in program.nodes() if dtype is np.float32 and n.dtype in (np.float64, np.complex128)]
+
+
+@pytest.mark.parametrize("op, sample", SAMPLES)
+def test_the_second_call_finds_the_plan_of_the_first(op, sample):
+    op.plans.clear()
+    for _ in range(2):
+        op.apply(tensors(sample.operands), sample.params)
+    assert len(op.plans) == 1
+    before = next(iter(op.plans.values()))
+    op.apply(tensors(sample.operands), sample.params)
+    assert next(iter(op.plans.values())) is before

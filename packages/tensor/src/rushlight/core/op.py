@@ -82,7 +82,8 @@ class Op:
         if HANDLERS and (handler := current_handler()) is not None:
             return handler.handle(self, operands, params)
         if len(operands) == 1:  # spelled out, like the next line, because every call passes here
-            plan = self.plans.get((getattr(operands[0], "_meta", None), *params))
+            x = operands[0]
+            plan = self.plans.get((getattr(x, "_meta", None) or type(x), *params))
         elif operands:
             plan = self.plans.get(plan_key(operands, params))
         else:
@@ -170,7 +171,7 @@ def lookup(name: str) -> Op:
     return INPLACE[REGISTRY[name.removesuffix("_")]]
 
 
-INPLACE: dict[Op, Op] = {}  # elementwise op -> its twin that writes into operand 0
+INPLACE: dict[Op, Op] = {}  # op -> its twin that writes into operand 0
 
 
 def kernel(op: Op, device_type: str) -> Callable[[Callable], Callable]:
