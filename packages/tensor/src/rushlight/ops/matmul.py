@@ -70,8 +70,14 @@ matmul_op = structured(
 )
 
 
+# Multiply-adds below which choosing a route costs more than the wrong one.
+SMALL = 1 << 15
+
+
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`np.matmul` by the fastest route: one GEMM instead of one per batch entry where the memory allows it."""
+    if a.size * b.shape[-1] < SMALL:
+        return np.matmul(a, b)
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
         return blas.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     return blas.matmul(_for_blas(a), _for_blas(b))

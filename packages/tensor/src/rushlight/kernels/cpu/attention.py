@@ -43,7 +43,7 @@ def _run(body, samples: int, step: int, score_bytes: int) -> None:
 
 
 # Row r of a block is query `first + r % rows`; when causal it sees the keys up to its own number, and the others get
-# probability 0. `span` is what is computed: up to the next multiple of 64, which LLVM's loops take without a scalar rest.
+# probability 0. `span` is what is computed: up to the next multiple of 64, which LLVM takes without a scalar rest.
 _HEAD = """    wide_vectors()
     n = u64(load(layout, u64(0)))
     rows = u64(load(layout, u64(1)))
