@@ -70,7 +70,7 @@ class Generator:
         with self._lock:
             offset = self._offset
             self._offset = offset + counters & _WORD
-        return self._seed, offset
+            return self._seed, offset
 
     def get_offset(self) -> int:
         """How many counters have been used since seeding."""

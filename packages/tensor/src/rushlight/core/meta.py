@@ -6,6 +6,8 @@ guards compare metadata with `is`. Strides count elements.
 
 from __future__ import annotations
 
+import os
+import threading
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -122,6 +124,17 @@ class Meta:
 
 
 _table: WeakValueDictionary[tuple, Meta] = WeakValueDictionary()
+# Held while a Meta is entered: two threads must not make two of one key. Re-entrant for finalizers that use tensors.
+_lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def meta(dtype: dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: device = cpu,
@@ -132,8 +145,9 @@ def meta(dtype: dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None =
     key = (dtype, shape, strides, device, requires_grad)
     found = _table.get(key)
     if found is None:
-        found = _new_meta(*key, weak=False)
-        _table[key] = found
+        made = _new_meta(*key, weak=False)
+        with _lock:
+            found = _table.setdefault(key, made)
     return found
 
 
