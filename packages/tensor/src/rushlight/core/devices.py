@@ -1,7 +1,8 @@
 """Devices, and the plug-ins that run kernels on them.
 
-A device type is a plug-in found by the entry-point group `rushlight.devices` and loaded on first use. The plug-in
-object answers `available()` and makes plans: `plan(op, metas, params, out)` returns the function that runs the op.
+Every device type but "cpu" and "meta" is a plug-in, found by the entry-point group `rushlight.devices` and loaded on
+first use. Its object answers `available()` and `why_unavailable()` and makes plans: `plan(op, metas, params, out)`
+returns the function that runs the op.
 """
 
 from __future__ import annotations
@@ -74,7 +75,6 @@ class device:
 
 
 cpu = device("cpu")
-meta_device = device("meta")
 defaults: list[device] = [cpu]
 current_cuda = [0]  # the index that "cuda" without one means
 _plugins: dict[str, Any] = {}

@@ -33,8 +33,6 @@ from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.source import TILE, Loop, is_call, loop_source
 from rushlight.kernels.trace import Apply, Program
 
-__all__ = ["ElementwiseKernel", "elementwise_kernel", "run_ufunc_chunked"]
-
 # Below this many elements, strided or broadcast operands are copied first and the flat kernel runs: the copy costs
 # 1..3 us and saves compiling a loop (0.1 s) for every pattern of strides that small tensors happen to have.
 SMALL = 8192

@@ -67,7 +67,6 @@ class Table:
         self.blocks = np.array([self.rows, *[x for part in parts for x in part]], np.int64)
         self.grain = max(1, self.count * BLOCK // max(1, sum(sizes)))
         self.addresses = np.zeros(columns * self.rows, np.int64)
-        self.columns = columns
         self.shared = np.zeros(2 * self.rows)
         self.results = np.zeros(max(1, self.count))
 

@@ -14,16 +14,14 @@ from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cuda.array import CudaArray, apply_view, empty, to_device, to_host
 
 
-def make_plan(
-    device: Any, op: Op, metas: tuple[Any, ...], params: tuple[Any, ...], out: Any
-) -> Callable[..., Tensor]:
+def make_plan(op: Op, metas: tuple[Any, ...], params: tuple[Any, ...], out: Any) -> Callable[..., Tensor]:
     """The function that runs `op`: elementwise, views and conversions natively, the rest through its decomposition."""
     if op.kind in ("elementwise", "inplace"):
-        return _plan_elementwise(device, op, metas, out)
+        return _plan_elementwise(op, metas, out)
     if op.kind == "view":
         return _plan_view(op, params, out)
     if op.name == "convert":
-        return _plan_convert(device, metas[0], out)
+        return _plan_convert(metas[0], out)
     if op.decomposition is not None:
         return lambda *operands: op.decomposition(*operands, *params)
     raise RuntimeError(f"{op.name}: no CUDA kernel; move the operands with .to('cpu')")
@@ -41,13 +39,15 @@ def _plan_view(op: Op, params: tuple[Any, ...], out: Any) -> Callable[..., Any]:
     return run
 
 
-def _plan_elementwise(device: Any, op: Op, metas: tuple[Any, ...], out: Any) -> Callable[..., Tensor]:
+def _plan_elementwise(op: Op, metas: tuple[Any, ...], out: Any) -> Callable[..., Tensor]:
+    from rushlight.kernels.cuda.elementwise import elementwise_kernel
+
     common = declare.common_dtype(op.functional or op, metas).numpy
     args = [common] * len(metas)
     if op.promote == "where":
         args[0] = np.dtype(bool)
     ins = [arg if m.weak else m.numpy for m, arg in zip(metas, args, strict=True)]
-    kernel = device.elementwise(op, ins, out.numpy, args)
+    kernel = elementwise_kernel(op.scalar, ins, out.numpy, args)
 
     def run(*operands: Any) -> Tensor:
         arrays = [_operand(x) for x in operands]
@@ -70,13 +70,13 @@ def _operand(x: Any) -> Any:
     return x._array if isinstance(x._array, CudaArray) else to_device(x._array)
 
 
-def _plan_convert(device: Any, source: Any, out: Any) -> Callable[..., Tensor]:
+def _plan_convert(source: Any, out: Any) -> Callable[..., Tensor]:
     from rushlight.kernels.cuda.elementwise import elementwise_kernel
 
     kernel = elementwise_kernel(lambda x: x, [source.numpy], out.numpy)
 
     def run(x: Tensor) -> Tensor:
-        if out.device.type != device.type:
+        if out.device.type != "cuda":
             host = np.empty(out.shape, out.numpy)
             host[...] = to_host(x._array).astype(out.numpy)
             return wrap(host, out)
