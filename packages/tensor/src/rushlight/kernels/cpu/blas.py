@@ -1,13 +1,12 @@
 """Matrix products: numpy's BLAS on one thread per call, and the pool for the rest.
 
-A BLAS that starts threads of its own meets at barriers that spin. On a machine with other work each product then waits for a thread that has
-no CPU: measured with a load of 7 on 2 cores, a training step of a small CNN took 12 times as long with two BLAS threads as with one. So BLAS
-gets one thread, and a product that is worth it is cut into pieces for the pool, whose callers do the work of a thread that does not come.
+A BLAS that starts threads of its own meets at barriers that spin. On a machine with other work each product then waits
+for a thread that has no CPU: measured with a load of 7 on 2 cores, a training step of a small CNN took 12 times as long
+with two BLAS threads as with one. So BLAS gets one thread, and a product that is worth it is cut into pieces for the
+pool, whose callers do the work of a thread that does not come.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -21,8 +20,10 @@ pool.use_one_blas_thread()
 
 def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """`np.matmul(a, b, out=out)` on all threads."""
-    work = a.size * b.shape[-1] if b.ndim > 1 else a.size
-    if work < 2 * PIECE or a.ndim < 2 or b.ndim < 2 or pool.inside_piece():
+    if a.ndim < 2 or b.ndim < 2:
+        return np.matmul(a, b, out=out)
+    work = max(a.size * b.shape[-1], b.size * a.shape[-2])  # multiply-adds, where one operand has the whole batch
+    if work < 2 * PIECE or pool.inside_piece():
         return np.matmul(a, b, out=out)
     if a.ndim == b.ndim == 2:
         return _product(a, b, out)
@@ -33,17 +34,19 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     if first is None:
         _product(a.reshape(a.shape[-2:]), b.reshape(b.shape[-2:]), out.reshape(out.shape[-2:]))
         return out
-    each = work // batch[first] if a.ndim >= b.ndim else math.prod(out.shape) * a.shape[-1] // batch[first]
+    from_end = first - len(batch)
 
     def piece(lo: int, hi: int) -> None:
-        np.matmul(_part(a, first - len(batch), lo, hi), _part(b, first - len(batch), lo, hi), out=out[(slice(None),) * first + (slice(lo, hi),)])
+        part = out[(slice(None),) * first + (slice(lo, hi),)]
+        np.matmul(_part(a, from_end, lo, hi), _part(b, from_end, lo, hi), out=part)
 
-    pool.parallel_for(piece, batch[first], max(1, PIECE // max(1, each)))
+    pool.parallel_for(piece, batch[first], _grain(work // batch[first]))
     return out
 
 
 def _part(x: np.ndarray, dim: int, lo: int, hi: int) -> np.ndarray:
-    """The entries lo..hi of a batch dimension counted from the end of the batch; all of an operand that repeats along it."""
+    """The entries lo..hi of a batch dimension, counted from the end of the batch; all of an operand that repeats along
+    it."""
     at = x.ndim - 2 + dim
     if at < 0 or x.shape[at] == 1:
         return x
@@ -56,7 +59,14 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray
     if out is None:
         out = np.empty((rows, columns), np.result_type(a, b))
     if rows >= columns:
-        pool.parallel_for(lambda lo, hi: np.matmul(a[lo:hi], b, out=out[lo:hi]), rows, max(8, PIECE // max(1, columns * depth)))
+        grain = max(8, _grain(columns * depth))
+        pool.parallel_for(lambda lo, hi: np.matmul(a[lo:hi], b, out=out[lo:hi]), rows, grain)
     else:
-        pool.parallel_for(lambda lo, hi: np.matmul(a, b[:, lo:hi], out=out[:, lo:hi]), columns, max(8, PIECE // max(1, rows * depth)))
+        grain = max(8, _grain(rows * depth))
+        pool.parallel_for(lambda lo, hi: np.matmul(a, b[:, lo:hi], out=out[:, lo:hi]), columns, grain)
     return out
+
+
+def _grain(each: int) -> int:
+    """How many positions of so many multiply-adds make a piece."""
+    return max(1, PIECE // max(1, each))
