@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight.core import dtypes, front
 from rushlight.core.errors import shape_text
+from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Op, register
 from rushlight.kernels.cpu import allocator
@@ -81,20 +82,10 @@ def _infer_elementwise(op: Op, metas: tuple[Meta | None, ...]) -> Meta:
     if all(m.contiguous for m in tensors if m.shape == shape):
         return meta(result, shape, None, device)
     first = tensors[0]
-    if all(m.strides == first.strides and m.shape == shape for m in tensors) and _dense(first):
+    if all(m.strides == first.strides and m.shape == shape for m in tensors) and is_dense(first):
         return meta(result, shape, first.strides, device)
     order = dense_order(tensors, shape)
     return meta(result, shape, order and strides_in_order(shape, order), device)
-
-
-def _dense(m: Meta) -> bool:
-    """Do the elements fill their memory without gaps or overlap?"""
-    step = 1
-    for stride, size in sorted((st, sz) for st, sz in zip(m.strides, m.shape) if sz != 1):
-        if stride != step:
-            return False
-        step *= size
-    return True
 
 
 def common_device(name: str, tensors):

@@ -1,7 +1,7 @@
 """The handler stack: who sees an op call before it runs.
 
-Eager calls go straight to an op's plan. A pushed handler (compiler tracing, function transforms) sees every call on its thread first. Autograd
-is asked once per plan instead, so that calls without gradients cost nothing: see `autograd`.
+Eager calls go straight to an op's plan. A pushed handler (compiler tracing, function transforms) sees every call on its
+thread first. Autograd is asked once per plan instead, so that calls without gradients cost nothing: see `autograd`.
 """
 
 from __future__ import annotations

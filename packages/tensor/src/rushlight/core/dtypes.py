@@ -6,6 +6,8 @@ complex) decides first, tensors with dimensions count before 0-dim tensors, and 
 
 from __future__ import annotations
 
+import builtins
+
 import ml_dtypes
 import numpy as np
 
@@ -86,7 +88,7 @@ HALF = frozenset((float16, bfloat16))
 _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
 _REAL = {complex64: float32, complex128: float64}
-_COMPLEX_OF = {d: complex64 for d in ALL} | {float64: complex128, complex128: complex128}
+_COMPLEX_OF = dict.fromkeys(ALL, complex64) | {float64: complex128, complex128: complex128}
 _FLOATS = {float16: 0, bfloat16: 0, float32: 1, float64: 2, complex64: 1, complex128: 2}
 _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 
@@ -197,7 +199,7 @@ def result_dtype(metas) -> dtype:
     return result
 
 
-def can_cast(from_: dtype, to: dtype) -> "__builtins__.bool":
+def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     """May a value of `from_` be stored in `to` by an in-place operation?
 
     Example:

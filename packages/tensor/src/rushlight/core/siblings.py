@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+
 class _Owner(NamedTuple):
     package: str
     module: str
