@@ -135,7 +135,7 @@ def _resolves(ufunc: Any, compute: np.dtype, result: np.dtype) -> bool:
 
 
 def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
-    compute, casters, function = _elementwise_parts(op, metas)
+    compute, casters, function = elementwise_parts(op, metas)
     natural = _resolves(function, compute, out.numpy)
     if out.numel >= (LARGE if natural and out.dtype not in dtypes.HALF else LARGE_COMPOSED):
         return _plan_large(op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None)
@@ -223,7 +223,7 @@ def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callabl
     return elementwise_kernel(op.scalar, [c if m.weak else m.numpy for m, c in zip(metas, sees)], out.numpy, sees)
 
 
-def _elementwise_parts(op: Op, metas: tuple) -> tuple[np.dtype, list, Callable]:
+def elementwise_parts(op: Op, metas: tuple) -> tuple[np.dtype, list, Callable]:
     common = declare.common_dtype(op.functional or op, metas)
     function = op.numpy or op.scalar
     compute = common.numpy
@@ -271,7 +271,7 @@ def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, ou
 
 
 def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
-    compute, casters, function = _elementwise_parts(op, metas)
+    compute, casters, function = elementwise_parts(op, metas)
     common = declare.common_dtype(op.functional, metas)
     direct = _resolves(function, compute, declare.out_dtype(op, common).numpy)
     large = out.numel >= LARGE and None not in metas
