@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import rushlight
 from rushlight.autograd.api import grad
+from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
 from rushlight.autograd.recipe import alias
@@ -17,8 +20,9 @@ from rushlight.compiler.aot.joint import joint_graph
 from rushlight.compiler.aot.partition import partition
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.core.meta import Meta
 from rushlight.core.op import prims
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 
 Run = Callable[[list], list]
 _new = object.__new__
@@ -38,7 +42,8 @@ class Region:
         self.forward = compile_pure(parts.forward)
         self.count = len(graph.outputs)
         self.saved_inputs, self.saved_outputs = parts.saved_inputs, parts.saved_outputs
-        self.rerun_inputs = _ancestors(parts.forward, [parts.forward.outputs[i] for i in parts.saved_outputs])
+        computed = [parts.forward.outputs[i] for i in parts.saved_outputs]
+        self.rerun_inputs = [i for i in _ancestors(parts.forward, computed) if i not in parts.saved_inputs]
         self.differentiated = [i for i, v in enumerate(graph.outputs) if v.meta.requires_grad]
         self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated):]]
         self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
@@ -65,11 +70,15 @@ class Region:
         node.extras = None
         node.edges = tuple([edge_of(inputs[i]) for i in self.wanted])
         node.order = next_order()  # after the edges: they may make the node of a leaf, which must count as older
-        node.saved = (*[inputs[i] for i in self.saved_inputs], *[alias(results[i]) for i in self.saved_outputs])
+        count = self.count
+        node.saved = (
+            *[inputs[i] for i in self.saved_inputs],
+            *[alias(results[i]) if i < count else results[i] for i in self.saved_outputs],
+        )
         node.versions = [0 if (s := x._storage) is None else s.version for x in node.saved]
         node.inputs = [inputs[i] for i in self.rerun_inputs]
         node.input_versions = [x._version for x in node.inputs]
-        del results[self.count:]
+        del results[count:]
         for i in self.differentiated:
             attach(results[i], node, i)
         return results
@@ -118,8 +127,10 @@ class CompiledNode(Node):
         for x, version in zip(self.inputs, self.input_versions):
             if x._version != version:
                 raise RuntimeError(changed_message(self, x, version))
-        metas = [v.meta for v in region.graph.inputs]
-        inputs: list = [rushlight.zeros(m.shape, dtype=m.dtype, device=m.device, requires_grad=m.requires_grad) for m in metas]
+        inputs: list = [
+            rushlight.zeros(m.shape, dtype=m.dtype, device=m.device, requires_grad=m.requires_grad)
+            for m in [v.meta for v in region.graph.inputs]
+        ]
         for at, x in (*zip(region.rerun_inputs, self.inputs), *zip(region.saved_inputs, self.saved or ())):
             inputs[at] = x
         # An input may be computed from another one, or be the same tensor: a view of each stands for this place only.
@@ -135,9 +146,13 @@ class CompiledNode(Node):
         return tuple([edges.get(i, (None, 0)) for i in range(len(self.region.graph.inputs))])
 
 
-def _tangent(x: Tensor | None, m: Any) -> Tensor:
+def _tangent(x: Tensor | None, m: Meta) -> Tensor:
     """An incoming gradient as the backward program takes it: row-major, zeros where none came."""
-    return rushlight.zeros(m.shape, dtype=m.dtype, device=m.device) if x is None else x.contiguous()
+    if x is None:
+        return rushlight.zeros(m.shape, dtype=m.dtype, device=m.device)
+    if is_small(m):
+        return wrap(np.ascontiguousarray(x._array), m)  # a gradient of a sum comes expanded, nearly always
+    return x.contiguous()
 
 
 def _ancestors(graph: Graph, values: list[Value]) -> list[int]:

@@ -14,9 +14,11 @@ from rushlight.core import dtypes, eager
 from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of, prims
 from rushlight.kernels.cpu import allocator, blas
-from rushlight.kernels.cpu.reduce import reduce_kernel
 
 _PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that BLAS multiplies and numpy adds as they are
+
+# Folds of fewer elements are left to numpy.
+WORTH_A_LOOP = 512
 
 
 def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
@@ -120,7 +122,7 @@ def ufunc_of(node: Node) -> tuple[Callable, list] | None:
     metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
     if None in metas or out.dtype in dtypes.HALF or out.numel >= eager.LARGE:
         return None
-    compute, casters, function = eager._elementwise_parts(node.op, metas, out)
+    compute, casters, function = eager.elementwise_parts(node.op, metas)
     if not eager._resolves(function, compute, out.numpy) or any(c is not None for c, m in zip(casters, metas) if not m.weak):
         return None
     return function, [x if cast is None else cast(x) for x, cast in zip(node.inputs, casters)]
@@ -157,18 +159,22 @@ def _kernel(source: Source, node: Node, kernel: Callable) -> bool:
 
 
 def _reduction(node: Node) -> Callable:
-    """numpy's way for few elements, the native loop for many, as in eager plans."""
-    op, m, out = node.op, node.inputs[0].meta, node.outputs[0].meta
-    whole = getattr(op.numpy, "whole", None)
-    if not can_fold(node) or m.numel < eager.LARGE:
-        if whole is not None and out.ndim == 0 and m.contiguous and m.ndim and m.dtype is out.dtype and out.dtype not in dtypes.HALF:
-            return lambda x, *params: whole(x)
-        return op.numpy
-    init, combine, end = op.reduce
-    kernel = reduce_kernel(combine, init, [m.numpy], out.numpy, finish=end, arg_dtypes=[out.numpy])
-    axes = node.params[0]
-    kept = tuple([size for d, size in enumerate(m.shape) if d not in axes])
-    return lambda x, *params: kernel(np.empty(kept, out.numpy), x, axes=axes).reshape(out.shape)
+    """numpy's way of folding."""
+    whole = _whole(node)
+    return node.op.numpy if whole is None else lambda x, *params: whole(x)
+
+
+def is_folded_by_numpy(node: Node) -> bool:
+    """Is a reduction left to numpy, for want of a native loop or of elements that make one worth it?"""
+    numel = node.inputs[0].meta.numel
+    return not can_fold(node) or numel < WORTH_A_LOOP or (numel < eager.LARGE and _whole(node) is not None)
+
+
+def _whole(node: Node) -> Callable | None:
+    """The quick function for all elements of a contiguous array, as in eager plans."""
+    m, out = node.inputs[0].meta, node.outputs[0].meta
+    plain = out.ndim == 0 and m.contiguous and m.ndim > 0 and m.dtype is out.dtype and out.dtype not in dtypes.HALF
+    return getattr(node.op.numpy, "whole", None) if plain else None
 
 
 def _settler(m: Meta) -> Callable[[Any], np.ndarray]:

@@ -13,7 +13,7 @@ from rushlight.compiler.lower.fuse import Group
 from rushlight.compiler.lower.scalars import compose
 from rushlight.core import eager
 from rushlight.core import scalar as s
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, large_kernel
 from rushlight.kernels.cpu.reduce import ReduceKernel, reduce_kernel
@@ -52,33 +52,40 @@ def _large(group: Group, kernel: ElementwiseKernel) -> Callable[..., Any]:
     if len(group.nodes) > 1 or not all(isinstance(x, Value) for x in node.inputs):
         return kernel
     metas = tuple([meta_of(x) if not isinstance(x, Value) else x.meta for x in node.inputs])
-    compute, casters, function = eager._elementwise_parts(node.op, metas, node.outputs[0].meta)
+    compute, casters, function = eager.elementwise_parts(node.op, metas)
     if eager._resolves(function, compute, node.outputs[0].meta.numpy) and casters.count(None) == len(casters):
         return large_kernel(function, kernel)
     return kernel
 
 
 def write_fold(source: Source, group: Group) -> ReduceKernel:
-    """Add the lines of a reduction together with the calls that make what it folds."""
+    """Add the lines of a reduction, together with the calls that make what it folds if there are any."""
     *nodes, node = group.nodes
     operands = group.operands()
     init, combine, finish = node.op.reduce
     out, axes = node.outputs[0].meta, node.params[0]
-    accumulator = compute_dtype(out.numpy)
-    inner = compose(nodes, operands, [node.inputs[0]])
-    kernel = reduce_kernel(combine, init, [v.meta.numpy for v in operands], out.numpy, acc_dtype=accumulator, finish=finish,
-                           pre=lambda *elements: s.cast(inner(*elements)[0], accumulator))
+    if nodes:
+        accumulator = compute_dtype(out.numpy)
+        inner = compose(nodes, operands, [node.inputs[0]])
+        kernel = reduce_kernel(combine, init, [v.meta.numpy for v in operands], out.numpy, acc_dtype=accumulator, finish=finish,
+                               pre=lambda *elements: s.cast(inner(*elements)[0], accumulator))
+    else:
+        kernel = reduce_kernel(combine, init, [operands[0].meta.numpy], out.numpy, finish=finish, arg_dtypes=[out.numpy])
     kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
-
-    def fold(*arrays: np.ndarray) -> np.ndarray:
-        result = eager.empty_array(out)
-        kernel(result.reshape(kept), *arrays, axes=axes)
-        return result
-
-    words = ", ".join([n.op.name for n in group.nodes])
-    source.line(f"{source.name(node.outputs[0])} = {source.hold('fold_0', fold)}({source.listed(operands)})  # {words}")
+    run = kernel.planned(_like(meta(out.dtype, kept)), *[_like(v.meta) for v in operands], axes=axes)
+    result = source.name(node.outputs[0])
+    source.line(f"{result} = {source.empty(meta(out.dtype, kept))}")
+    source.line(f"{source.hold('fold_0', run)}({result}, {source.listed(operands)})  # {', '.join([n.op.name for n in group.nodes])}")
+    if kept != out.shape:
+        source.line(f"{result} = {result}.reshape({out.shape})")
     source.owned.add(node.outputs[0])
     return kernel
+
+
+def _like(m: Meta) -> np.ndarray:
+    """An array of some metadata for planning, over hardly any memory."""
+    one = np.zeros(1, m.numpy)
+    return np.lib.stride_tricks.as_strided(one, m.shape, tuple([stride * m.dtype.itemsize for stride in m.strides]))
 
 
 def broadcast_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.codegen.calls import ufunc_of, write_call
+from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write_call
 from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
+from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.core.quiet import quiet
 
@@ -31,7 +31,7 @@ class Program:
     """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its fused loops."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = eliminate_dead(eliminate_common(graph))
+        self.graph = eliminate_dead(eliminate_common(decompose(graph)))
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
         source = Source()
@@ -63,7 +63,7 @@ class Program:
         quiet_steps = True
         free_after = _last_uses(steps, self.graph.outputs)
         for (group, results), dying in zip(steps, free_after):
-            if group.reduces:
+            if group.reduces or (group.nodes[0].op.kind == "reduction" and not is_folded_by_numpy(group.nodes[0])):
                 self.kernels.append(write_fold(source, group))
             elif len(group.nodes) > 1 or (is_fusable(group.nodes[0]) and not ufunc_of(group.nodes[0])):
                 self.kernels.append(write_loop(source, group, results, dying))

@@ -79,6 +79,10 @@ class ReduceKernel:
         plan(out, *ins)
         return out
 
+    def planned(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> Callable[..., None]:
+        """The call for arrays laid out like these, whose contents do not matter: `run(out, *ins)`, unchecked."""
+        return self._plan(out, ins, axes)
+
     def _plan(self, out: np.ndarray, ins: Sequence[np.ndarray], axes: tuple[int, ...]) -> Callable[..., None]:
         shape = np.broadcast_shapes(*[x.shape for x in ins])
         folded = sorted(axis % len(shape) for axis in axes) if shape else []

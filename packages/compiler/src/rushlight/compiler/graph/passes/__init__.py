@@ -2,5 +2,6 @@
 
 from rushlight.compiler.graph.passes.cse import eliminate_common
 from rushlight.compiler.graph.passes.dce import eliminate_dead
+from rushlight.compiler.graph.passes.decompose import decompose
 
-__all__ = ["eliminate_common", "eliminate_dead"]
+__all__ = ["decompose", "eliminate_common", "eliminate_dead"]
