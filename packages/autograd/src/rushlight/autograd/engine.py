@@ -15,10 +15,17 @@ from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, Node
 from rushlight.autograd.references import references
 from rushlight.autograd.state import AutogradState, state_of
+from rushlight.core import fork
 from rushlight.core.tensor import Tensor
 
 Root = tuple[Edge, Tensor]
 _adding = threading.RLock()
+
+
+@fork.in_child
+def _after_fork() -> None:
+    global _adding
+    _adding = threading.RLock()
 
 
 def run(

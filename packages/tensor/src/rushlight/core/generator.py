@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core import fork
 from rushlight.core.devices import as_device, device
 
 _STATE = np.dtype([("seed", "<u8"), ("offset", "<u8")])
@@ -119,3 +120,8 @@ class Generator:
 
 
 default_generator = Generator()
+
+
+@fork.in_child
+def _after_fork() -> None:
+    default_generator._lock = threading.Lock()

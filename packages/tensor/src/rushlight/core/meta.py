@@ -6,13 +6,12 @@ guards compare metadata with `is`. Strides count elements.
 
 from __future__ import annotations
 
-import os
 import threading
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, fork
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 
@@ -128,13 +127,10 @@ _table: WeakValueDictionary[tuple, Meta] = WeakValueDictionary()
 _lock = threading.RLock()
 
 
+@fork.in_child
 def _after_fork() -> None:
     global _lock
-    _lock = threading.RLock()  # another thread of the parent may have held it
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    _lock = threading.RLock()
 
 
 def meta(dtype: dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: device = cpu,

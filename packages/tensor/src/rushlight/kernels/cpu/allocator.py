@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core import fork
+
 # Below it, malloc serves from memory that it already holds.
 LARGE = 1 << 18
 ALIGNMENT = 64  # one cache line, one AVX-512 register
@@ -154,10 +156,7 @@ def set_cache_limit(nbytes: int) -> int:
     return former
 
 
+@fork.in_child
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # another thread of the parent may have held it
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    _lock = threading.Lock()

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core import fork
 from rushlight.core.quiet import quiet
 
 # Pieces per thread: enough to even out a neighbour's noise, few enough that taking one (about 0.4 us) does not show.
@@ -204,14 +205,11 @@ def _find_blas_setter(extension: str | None) -> Any:
     return None
 
 
+@fork.in_child
 def _after_fork() -> None:
     global _lock, _local
     _lock, _local = threading.Lock(), threading.local()
     _inboxes.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def run_ufunc_chunked(ufunc: Callable[..., Any], out: np.ndarray, *ins: Any, grain: int = 1 << 18) -> np.ndarray:

@@ -15,12 +15,12 @@ array of words, see `team_words`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
+from rushlight.core import fork
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import address_of, compile_source
 from rushlight.kernels.cpu.pool import PIECES_PER_THREAD
@@ -79,11 +79,10 @@ def _serve(me: int) -> None:
     _work()(me, PATIENCE, _words)
 
 
+@fork.in_child
 def _after_fork() -> None:
     _words[:ASLEEP] = 0  # a job may have been under way
     _words[ASLEEP:NEXT] = 1
 
 
 _words[ASLEEP:NEXT] = 1
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
