@@ -64,6 +64,15 @@ def test_products_with_the_jacobian():
     close(linear(v) + linear(v), 6 * X.numpy() ** 2 * v.numpy())
 
 
+def test_jvp_of_a_constant():
+    def constant(x):
+        return rushlight.ones(2)
+
+    assert jvp(constant, (X,), (X,))[1].tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="independent of the primals.*strict"):
+        jvp(constant, (X,), (X,), strict=True)
+
+
 def test_jacobians_and_hessians_agree():
     close(jacrev(cubes)(X), np.diag(3 * X.numpy() ** 2))
     close(jacfwd(cubes)(X), np.diag(3 * X.numpy() ** 2))

@@ -56,7 +56,11 @@ class saved_tensors_hooks(Decorating):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep tensors saved inside the block in main memory, and move them back when the backward pass needs them."""
+    """Keep tensors saved inside the block in main memory, and move them back when the backward pass needs them.
+
+    `pin_memory` and `device_type` are accepted and change nothing: copies go from and to any device, through memory
+    that is not page-locked.
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(x: Tensor) -> Any:
@@ -67,9 +71,6 @@ class save_on_cpu(saved_tensors_hooks):
             return x.to(device)
 
         super().__init__(pack, unpack)
-
-    def fresh(self) -> saved_tensors_hooks:
-        return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
 
 class disable_saved_tensors_hooks(Decorating):

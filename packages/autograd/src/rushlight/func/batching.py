@@ -20,8 +20,9 @@ def vmap(
 
     `in_dims` says along which dimension each argument is batched (None: the same for all samples), `out_dims` where the
     batch dimension of each result goes; both may follow the structure of arguments and results. `randomness="same"`
-    draws the same numbers for every sample. The samples are run one after the other, so the result is right for every
-    function, and as fast as a loop. Raises ValueError when batch sizes differ or nothing is batched.
+    draws the same numbers for every sample. The samples are run one after the other, whatever `chunk_size` says, so the
+    result is right for every function, and as fast as a loop. Raises ValueError when batch sizes differ or nothing is
+    batched.
 
     Example:
         >>> import rushlight

@@ -171,7 +171,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """`func(*primals)`, and the product of its Jacobian with `tangents`.
 
-    Computed by differentiating the product from the left by its vector, in which it is linear: two backward passes.
+    Raises RuntimeError when primals and tangents do not match, and with `strict` when an output does not depend on the
+    primals.
 
     Example:
         >>> import rushlight
@@ -189,12 +190,25 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         output = func(*build(level.inputs))
         output, aux = output if has_aux else (output, None)
         outputs, build_output = flatten(output)
-        weights = [_zeros(y).requires_grad_() for y in outputs]
-        level.own |= {id(w) for w in weights}
-        pulled = _gradients(outputs, level.inputs, weights)
-        found = _gradients(pulled, weights, directions)
+        if strict and not all(y.requires_grad for y in outputs):
+            raise RuntimeError(
+                "jvp: an output of the function is independent of the primals, which strict=True does not allow; "
+                "leave strict away to get zeros for it"
+            )
+        found = _linear(level, outputs)(directions)
     shown = build_output([level.result(y) for y in outputs]), build_output([level.result(t) for t in found])
     return (*shown, level.results(aux)) if has_aux else shown
+
+
+def _linear(level: _Level, outputs: list) -> Callable[[list], list]:
+    """The product of the Jacobian with a vector, as a function of the vector.
+
+    It is the derivative of the product from the left by its vector, in which that is linear: two backward passes.
+    """
+    weights = [_zeros(y).requires_grad_() for y in outputs]
+    level.own |= {id(w) for w in weights}
+    pulled = _gradients(outputs, level.inputs, weights)
+    return lambda directions: _gradients(pulled, weights, directions)
 
 
 def linearize(func: Callable, *primals: Any) -> tuple:
@@ -210,13 +224,11 @@ def linearize(func: Callable, *primals: Any) -> tuple:
     level = _Level("linearize", values)
     with enable_grad():
         outputs, build_output = flatten(func(*build(level.inputs)))
-        weights = [_zeros(y).requires_grad_() for y in outputs]
-        level.own |= {id(w) for w in weights}
-        pulled = _gradients(outputs, level.inputs, weights)
+        product = _linear(level, outputs)
 
     def push(*tangents: Any) -> Any:
         with enable_grad():
-            return build_output([level.result(t) for t in _gradients(pulled, weights, flatten(tangents)[0])])
+            return build_output([level.result(t) for t in product(flatten(tangents)[0])])
 
     return build_output([level.result(y) for y in outputs]), push
 
@@ -231,7 +243,7 @@ def jacrev(
 ) -> Callable:
     """A function that returns the Jacobian of `func` by its argument(s) `argnums`: output shape, then input shape.
 
-    One backward pass per output element.
+    One backward pass per output element, whatever `chunk_size` and `_preallocate_and_copy` say.
 
     Example:
         >>> import rushlight
@@ -266,6 +278,8 @@ def _block(rows: list, shape: tuple, x: Tensor) -> Tensor:
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
     """A function that returns the Jacobian of `func`, as `jacrev`, column by column: one `jvp` per input element.
+
+    `func` runs once, so that `randomness` makes no difference.
 
     Example:
         >>> import rushlight

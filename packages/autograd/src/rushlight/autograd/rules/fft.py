@@ -20,7 +20,7 @@ def _r2c(g, input_meta, dims, scaling):
     return c2c_op.apply((full,), (dims, scaling, False)).real
 
 
-def _c2r(g, input_meta, dims, scaling, size):
+def _c2r(g, dims, scaling, size):
     """Inner frequencies stand for themselves and their mirror images, so they count twice."""
     last = dims[-1]
     half = r2c_op.apply((g,), (dims, scaling))
