@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -14,21 +15,22 @@ def optimized_module(module: Any, base: type, compiled: Callable[[Callable], Cal
     if cls is None:
         cls = _classes[base] = _make_class(base)
     original = module._orig_mod if type(module) is cls else module
-    return cls(original, compiled(original))
+    return cls(original, compiled)
 
 
 def _make_class(base: Any) -> type:
-    own = ("_orig_mod", "_compiled_call", "forward")
+    own = ("_orig_mod", "_compiled_call", "_compile", "forward")
 
     class OptimizedModule(base):  # type: ignore[misc, valid-type]
         """A module whose calls are compiled; attributes, parameters and state are those of `_orig_mod`."""
 
-        def __init__(self, module: Any, call: Callable) -> None:
+        def __init__(self, module: Any, compiled: Callable[[Callable], Callable]) -> None:
             base.__init__(self)
             base.__setattr__(self, "_orig_mod", module)
-            self.__dict__["_compiled_call"] = call
-            self.__dict__["forward"] = call
-            del self.__dict__["training"]
+            fields = self.__dict__
+            fields["_compile"] = compiled
+            fields["_compiled_call"] = fields["forward"] = compiled(module)
+            del fields["training"]
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return self._compiled_call(*args, **kwargs)
@@ -50,6 +52,10 @@ def _make_class(base: Any) -> type:
         def __dir__(self) -> list[str]:
             return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
+        def __deepcopy__(self, memo: dict) -> Any:
+            made = memo[id(self)] = type(self)(copy.deepcopy(self._orig_mod, memo), self._compile)
+            return made
+
         def __reduce__(self) -> tuple:
             return _restore, (self._orig_mod,)
 
@@ -58,6 +64,7 @@ def _make_class(base: Any) -> type:
 
 
 def _restore(module: Any) -> Any:
+    """A pickled compiled module: compiled anew, with the default settings."""
     from rushlight.compiler._api import compile  # it makes modules of this class
 
     return compile(module)

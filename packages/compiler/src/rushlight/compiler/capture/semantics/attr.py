@@ -18,9 +18,8 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import call, tensor
+from rushlight.compiler.capture.semantics import call, kinds, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
-from rushlight.compiler.capture.session import immutable as immutable_value
 from rushlight.compiler.capture.source import Identity, Source
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
@@ -57,19 +56,19 @@ def load(session: Session, value: Value, name: str) -> Value:
         case Obj():
             obj = value.obj
             if isinstance(obj, ModuleType):
-                return _of_module(session, value, name)
+                return kinds.of_module(session, value, name)
             if isinstance(obj, type):
                 return of_class(session, value, name)
             if isinstance(obj, FunctionType):
-                return _of_function(session, value, name)
+                return kinds.of_function(session, value, name)
             if type(obj) is MethodType:
-                return _of_method(session, value, name)
+                return kinds.of_method(session, value, name)
             if isinstance(obj, Enum):
-                return _of_enum(session, value, name)
+                return kinds.of_enum(session, value, name)
             if allow.is_leaf_object(obj):
-                return _of_leaf_object(session, value, name)
+                return kinds.of_leaf_object(session, value, name)
             if type(obj) in allow.BUILTIN_TYPES:
-                return _of_builtin(session, value, type(obj), name)
+                return kinds.of_builtin(session, value, type(obj), name)
             if isinstance(obj, BaseException):
                 raise Abort("an attribute of an exception")
             if session.as_dict(value) is not None and isinstance(getattr(type(obj), name, None), MethodDescriptorType):
@@ -88,7 +87,7 @@ def load(session: Session, value: Value, name: str) -> Value:
         case TupleV() if value.kind is not tuple and name in getattr(value.kind, "_fields", ()):
             return value.items[value.kind._fields.index(name)]
         case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():
-            return _of_builtin(session, value, session.type_of(value) if not isinstance(
+            return kinds.of_builtin(session, value, session.type_of(value) if not isinstance(
                 value, (IterV, GeneratorV, CellV, BoundBuiltin)) else None, name)
     raise Abort(f"attribute {name} of a {session.type_name(value)}")
 
@@ -310,107 +309,6 @@ def _of_super(session: Session, value: SuperV, name: str) -> Value:
     if isinstance(found, BuiltinFunctionType):
         return constant(found)
     raise Abort(f"super().{name}")
-
-
-# other kinds of object
-
-
-def _of_module(session: Session, value: Obj, name: str) -> Value:
-    module = value.obj
-    if value.source is not None:
-        value.source.check_identity()
-    if type(module) is not ModuleType:
-        raise Abort(f"a module of class {type(module).__name__}")
-    if name == "__dict__":
-        raise Abort("a module's __dict__")
-    if allow.is_framework_module(module.__name__) and name not in module.__dict__:
-        getattr(module, name, None)  # names of the framework are loaded, and kept in the module, on first use
-    found = session.namespace(module.__dict__).get(name)
-    if found is not None:
-        return found
-    if allow.is_framework_module(module.__name__):
-        try:
-            return constant(getattr(module, name))
-        except AttributeError as error:
-            raise Raised(error) from None
-    if "__getattr__" in module.__dict__:
-        raise Abort(f"module {module.__name__} defines __getattr__")
-    return raise_(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
-
-
-def _of_function(session: Session, value: Obj, name: str) -> Value:
-    if value.source is not None:
-        value.source.check_identity()
-    if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-        found = getattr(value.obj, name)
-        return session.lift(found, session.tree.constant(value.obj).child("attr", name, found))
-    if name == "__get__":
-        raise Abort("a function's __get__")
-    own = value.obj.__dict__
-    if name in own:
-        return session.tree.constant(own).read("item", name, own[name])
-    if hasattr(FunctionType, name):
-        raise Abort(f"a function's {name}")
-    session.tree.constant(own).check("lacks", str, name)
-    return raise_(AttributeError, f"'function' object has no attribute '{name}'")
-
-
-def _of_method(session: Session, value: Obj, name: str) -> Value:
-    if value.source is not None:
-        value.source.check_type()
-        part = {"__self__": value.obj.__self__, "__func__": value.obj.__func__}
-        if name in part:
-            return value.source.read("attr", name, part[name])
-        return load(session, value.source.read("attr", "__func__", value.obj.__func__), name)
-    raise Abort(f"attribute {name} of a bound method")
-
-
-def _of_leaf_object(session: Session, value: Obj, name: str) -> Value:
-    """Attributes of dtypes, devices, sizes, enum members: immutable, so read natively."""
-    obj = session.concrete(value)
-    try:
-        found = getattr(obj, name)
-    except AttributeError as error:
-        raise Raised(error) from None
-    if callable(found) and not isinstance(found, type):
-        return BoundBuiltin(name, value)
-    return constant(found)
-
-
-def _of_enum(session: Session, value: Obj, name: str) -> Value:
-    """Attributes of an enum member: its name and value, and what its class defines."""
-    member = session.concrete(value)
-    if name in ("name", "value", "_name_", "_value_"):
-        found = getattr(member, name)
-        if not immutable_value(found):
-            raise Abort("the value of an enum member")
-        return constant(found)
-    found, node = lookup(session, type(member), name)
-    if isinstance(found, FunctionType):
-        return MethodV(session.lift(found, node), value)
-    if isinstance(found, property):
-        node.check_identity()
-        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
-    raise Abort(f"attribute {name} of an enum member")
-
-
-def _of_builtin(session: Session, value: Value, kind: type | None, name: str) -> Value:
-    if isinstance(value, CellV) and name == "cell_contents" and value.content is not None:
-        return value.content
-    if kind is not None:
-        if name == "__class__":
-            return constant(kind)
-        if isinstance(value, Obj) and kind is slice and name in ("start", "stop", "step"):
-            return constant(getattr(session.concrete(value), name))
-        if kind in (int, float, bool, complex, range) and name in ("real", "imag", "numerator", "denominator", "start",
-                                                                   "stop", "step"):
-            return constant(getattr(session.concrete(value), name))
-        found = getattr(kind, name, MISSING)
-        if found is MISSING:
-            return raise_(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
-        if not callable(found):
-            raise Abort(f"{kind.__name__}.{name}")
-    return BoundBuiltin(name, value)
 
 
 # writes

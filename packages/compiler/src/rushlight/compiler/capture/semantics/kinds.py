@@ -1,0 +1,109 @@
+"""Attributes of things that are no instances of user classes: modules, functions, methods, enum members, builtins."""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.semantics import attr, call
+from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.value import BoundBuiltin, CellV, MethodV, Obj, Value, constant
+
+
+def of_module(session: Session, value: Obj, name: str) -> Value:
+    module = value.obj
+    if value.source is not None:
+        value.source.check_identity()
+    if type(module) is not ModuleType:
+        raise Abort(f"a module of class {type(module).__name__}")
+    if name == "__dict__":
+        raise Abort("a module's __dict__")
+    if allow.is_framework_module(module.__name__) and name not in module.__dict__:
+        getattr(module, name, None)  # names of the framework are loaded, and kept in the module, on first use
+    found = session.namespace(module.__dict__).get(name)
+    if found is not None:
+        return found
+    if allow.is_framework_module(module.__name__):
+        try:
+            return constant(getattr(module, name))
+        except AttributeError as error:
+            raise Raised(error) from None
+    if "__getattr__" in module.__dict__:
+        raise Abort(f"module {module.__name__} defines __getattr__")
+    return raise_(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
+
+
+def of_function(session: Session, value: Obj, name: str) -> Value:
+    if value.source is not None:
+        value.source.check_identity()
+    if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        found = getattr(value.obj, name)
+        return session.lift(found, session.tree.constant(value.obj).child("attr", name, found))
+    if name == "__get__":
+        raise Abort("a function's __get__")
+    own = value.obj.__dict__
+    if name in own:
+        return session.tree.constant(own).read("item", name, own[name])
+    if hasattr(FunctionType, name):
+        raise Abort(f"a function's {name}")
+    session.tree.constant(own).check("lacks", str, name)
+    return raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+
+def of_method(session: Session, value: Obj, name: str) -> Value:
+    if value.source is not None:
+        value.source.check_type()
+        part = {"__self__": value.obj.__self__, "__func__": value.obj.__func__}
+        if name in part:
+            return value.source.read("attr", name, part[name])
+        return attr.load(session, value.source.read("attr", "__func__", value.obj.__func__), name)
+    raise Abort(f"attribute {name} of a bound method")
+
+
+def of_leaf_object(session: Session, value: Obj, name: str) -> Value:
+    """Attributes of dtypes, devices, sizes, enum members: immutable, so read natively."""
+    obj = session.concrete(value)
+    try:
+        found = getattr(obj, name)
+    except AttributeError as error:
+        raise Raised(error) from None
+    if callable(found) and not isinstance(found, type):
+        return BoundBuiltin(name, value)
+    return constant(found)
+
+
+def of_enum(session: Session, value: Obj, name: str) -> Value:
+    """Attributes of an enum member: its name and value, and what its class defines."""
+    member = session.concrete(value)
+    if name in ("name", "value", "_name_", "_value_"):
+        found = getattr(member, name)
+        if not immutable(found):
+            raise Abort("the value of an enum member")
+        return constant(found)
+    found, node = attr.lookup(session, type(member), name)
+    if isinstance(found, FunctionType):
+        return MethodV(session.lift(found, node), value)
+    if isinstance(found, property):
+        node.check_identity()
+        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
+    raise Abort(f"attribute {name} of an enum member")
+
+
+def of_builtin(session: Session, value: Value, kind: type | None, name: str) -> Value:
+    if isinstance(value, CellV) and name == "cell_contents" and value.content is not None:
+        return value.content
+    if kind is not None:
+        if name == "__class__":
+            return constant(kind)
+        if isinstance(value, Obj) and kind is slice and name in ("start", "stop", "step"):
+            return constant(getattr(session.concrete(value), name))
+        if kind in (int, float, bool, complex, range) and name in ("real", "imag", "numerator", "denominator", "start",
+                                                                   "stop", "step"):
+            return constant(getattr(session.concrete(value), name))
+        found = getattr(kind, name, attr.MISSING)
+        if found is attr.MISSING:
+            return raise_(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+        if not callable(found):
+            raise Abort(f"{kind.__name__}.{name}")
+    return BoundBuiltin(name, value)
