@@ -67,9 +67,23 @@ def check(package: str, wheels: dict[str, Path], folder: Path) -> int:
     siblings = [wheels[name] for name in needs(package) if name != package]
     must(python, "-m", "pip", "install", "--quiet", f"{wheels[package]}[test]", *siblings)
     # Started elsewhere and without the current folder on the path, so that only what is installed can be imported.
-    # A module that only works beside an optional sibling has its doctests elsewhere; a test of the package names those modules.
-    return run(python, "-P", "-m", "pytest", "-q", "--doctest-ignore-import-errors", "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider",
-               ROOT / "packages" / package / "tests", *own_modules(python, package), cwd=folder)
+    # A module that only works beside an optional sibling has its doctests elsewhere; a test of the package names those
+    # modules.
+    return run(
+        python,
+        "-P",
+        "-m",
+        "pytest",
+        "-q",
+        "--doctest-ignore-import-errors",
+        "-c",
+        ROOT / "pyproject.toml",
+        "-p",
+        "no:cacheprovider",
+        ROOT / "packages" / package / "tests",
+        *own_modules(python, package),
+        cwd=folder,
+    )
 
 
 def main() -> int:

@@ -104,13 +104,16 @@ def test_copies_are_given_out_when_many_blocks_are_held(monkeypatch):
     assert len(leases.unused()) == 1
 
 
-def test_without_shared_memory_arrays_are_private(monkeypatch):
-    def full(size):
+@pytest.mark.parametrize("place", ["os.memfd_create", "os.ftruncate", "rushlight.utils.data.blocks._map"])
+def test_without_shared_memory_arrays_are_private(monkeypatch, place):
+    def full(*arguments):
         raise OSError("no space left")
 
-    monkeypatch.setattr(blocks, "unlinked_file", full)
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(place, full)
     arena = blocks.Arena()
     assert arena.find(arena.empty((50_000,), FLOAT)) is None
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_file_in_the_temporary_folder_where_there_is_no_memfd(monkeypatch, tmp_path):

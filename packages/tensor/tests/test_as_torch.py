@@ -28,7 +28,9 @@ PROGRAM = """
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "rushlight.as_torch", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "rushlight.as_torch", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
 
 
 def test_a_program_runs_with_its_arguments(tmp_path):
@@ -44,7 +46,10 @@ def test_a_missing_script_is_one_clear_line(tmp_path):
 
 
 def test_install_and_uninstall():
-    code = ("import rushlight.as_torch as a; a.install(); import torch, rushlight; assert torch is rushlight; a.uninstall();\n"
-            "import sys; assert 'torch' not in sys.modules")
+    code = (
+        "import rushlight.as_torch as a; a.install()\n"
+        "import torch, rushlight; assert torch is rushlight; a.uninstall()\n"
+        "import sys; assert 'torch' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

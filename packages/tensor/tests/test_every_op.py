@@ -15,8 +15,17 @@ from rushlight.core.tensor import Tensor
 
 rushlight.tensor(0)  # the first use declares all ops
 OPS = [pytest.param(op, id=name) for name, op in sorted(REGISTRY.items())]
-SAMPLES = [pytest.param(op, sample, id=f"{name}-{i}") for name, op in sorted(REGISTRY.items()) for i, sample in enumerate(samples_of(op))]
-TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.complex64): 2e-5, np.dtype(np.float64): 1e-10, np.dtype(np.complex128): 1e-10}
+SAMPLES = [
+    pytest.param(op, sample, id=f"{name}-{i}")
+    for name, op in sorted(REGISTRY.items())
+    for i, sample in enumerate(samples_of(op))
+]
+TOLERANCE = {
+    np.dtype(np.float32): 2e-5,
+    np.dtype(np.complex64): 2e-5,
+    np.dtype(np.float64): 1e-10,
+    np.dtype(np.complex128): 1e-10,
+}
 
 
 def tensors(operands: tuple) -> tuple:
@@ -37,8 +46,14 @@ def test_declaration_is_complete(op):
     can_run = op.scalar or op.numpy or op.decomposition or "cpu" in op.kernels
     assert can_run, f"{op.name} has neither a CPU kernel nor a decomposition"
     if op.reference is not None:
-        used = [op.reference.__globals__.get(name) for name in op.reference.__code__.co_names] if hasattr(op.reference, "__code__") else []
-        assert not {op.kernels.get("cpu"), op.numpy} - {None} & set(filter(callable, used)), f"{op.name} is tested against itself"
+        used = (
+            [op.reference.__globals__.get(name) for name in op.reference.__code__.co_names]
+            if hasattr(op.reference, "__code__")
+            else []
+        )
+        assert not {op.kernels.get("cpu"), op.numpy} - {None} & set(filter(callable, used)), (
+            f"{op.name} is tested against itself"
+        )
     if op.kind == "elementwise":
         assert tuple(inspect.signature(op.scalar).parameters) == op.operands
         assert INPLACE[op].functional is op
@@ -53,10 +68,17 @@ def test_inferred_metadata_is_real(op, sample):
         assert [r._meta for r in got] == list((inferred,) if isinstance(inferred, Meta) else inferred)
     for r in got:
         assert of_array(r._array).shape == r.shape and r._array.dtype == r.dtype.numpy
-        assert r.numel() < 2 or r._array.strides == tuple(s * r.itemsize for s in r.stride()) or r._meta.contiguous and r._array.flags.c_contiguous
+        assert (
+            r.numel() < 2
+            or r._array.strides == tuple(s * r.itemsize for s in r.stride())
+            or r._meta.contiguous
+            and r._array.flags.c_contiguous
+        )
 
 
-@pytest.mark.parametrize("op, sample", [p for p in SAMPLES if p.values[0].reference or p.values[0].kind == "elementwise"])
+@pytest.mark.parametrize(
+    "op, sample", [p for p in SAMPLES if p.values[0].reference or p.values[0].kind == "elementwise"]
+)
 def test_values_equal_the_reference(op, sample):
     if op.random:
         pytest.skip("random values have no reference")
@@ -70,7 +92,9 @@ def test_values_equal_the_reference(op, sample):
     for got, want in zip(results(op, tensors(sample.operands), sample.params), expected, strict=True):
         tolerance = TOLERANCE.get(got.dtype.numpy, 0)
         assert got.shape == np.shape(want)
-        np.testing.assert_allclose(got.numpy(), np.asarray(want).astype(got.dtype.numpy), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            got.numpy(), np.asarray(want).astype(got.dtype.numpy), rtol=tolerance, atol=tolerance
+        )
 
 
 @pytest.mark.parametrize("op, sample", SAMPLES)
@@ -82,7 +106,9 @@ def test_layout_of_operands_does_not_matter(op, sample):
         pytest.skip("views may depend on the layout")
     expected = results(op, tensors(sample.operands), sample.params)
     for change in (_transposed, _every_other):
-        operands = tuple([change(x) if isinstance(x, np.ndarray) and x.ndim else x for x in tensors_or_rest(sample.operands)])
+        operands = tuple(
+            [change(x) if isinstance(x, np.ndarray) and x.ndim else x for x in tensors_or_rest(sample.operands)]
+        )
         for got, want in zip(results(op, operands, sample.params), expected, strict=True):
             assert got.dtype is want.dtype
             np.testing.assert_allclose(np.asarray(got.numpy(), copy=True), want.numpy(), rtol=1e-5, atol=1e-6)
@@ -110,7 +136,9 @@ def test_operands_stay_unchanged(op, sample):
         if isinstance(after, Tensor) and i not in op.mutates:
             np.testing.assert_array_equal(after.numpy(), before)
             if op.kind not in ("view",) and not op.mutates:
-                assert not any(np.shares_memory(r._array, after._array) for r in got), "the result lies in an operand's memory"
+                assert not any(np.shares_memory(r._array, after._array) for r in got), (
+                    "the result lies in an operand's memory"
+                )
 
 
 @pytest.mark.parametrize("op, error", [pytest.param(op, e, id=f"{name}-{i}") for name, op in sorted(REGISTRY.items())

@@ -1,7 +1,7 @@
 """rushlight: PyTorch's core in readable Python.
 
-`import rushlight as torch` runs ordinary PyTorch programs. Importing it loads nothing heavy: the tensor core comes with the first
-name that is used, the other packages (`nn`, `optim`, `compile`, ...) with the first name of theirs.
+`import rushlight as torch` runs ordinary PyTorch programs. Importing it loads nothing heavy: the tensor core comes with
+the first name that is used, the other packages (`nn`, `optim`, `compile`, ...) with the first name of theirs.
 """
 
 from __future__ import annotations

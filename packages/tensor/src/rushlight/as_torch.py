@@ -1,6 +1,7 @@
 """Run PyTorch programs as they are: `python -m rushlight.as_torch script.py [arguments]`.
 
-Inside, `import torch` (and `torch.nn`, `torch.utils.data`, ...) gives rushlight. `install()` does the same for the process that calls it.
+Inside, `import torch` (and `torch.nn`, `torch.utils.data`, ...) gives rushlight. `install()` does the same for the
+process that calls it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`rushlight.fx`: the mark that model files set for PyTorch's symbolic tracer. Capture here needs none; see `rushlight.compile`."""
+"""`rushlight.fx`: the mark that model files set for PyTorch's symbolic tracer. Capture here needs none; see
+`rushlight.compile`.
+"""
 
 from __future__ import annotations
 

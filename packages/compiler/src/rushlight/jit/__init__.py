@@ -1,7 +1,7 @@
 """`rushlight.jit`: the names by which programs ask for TorchScript, answered by `rushlight.compile`.
 
-There is no second language here: a scripted function is the Python function, compiled. Marks for the TorchScript compiler mean nothing and
-are taken; saving and loading of scripts is absent and says so.
+There is no second language here: a scripted function is the Python function, compiled. Marks for the TorchScript
+compiler mean nothing and are taken; saving and loading of scripts is absent and says so.
 """
 
 from __future__ import annotations
@@ -12,8 +12,23 @@ from typing import Any, Final, NoReturn
 
 from rushlight.compiler import compile, disable
 
-__all__ = ["Attribute", "Final", "annotate", "export", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "save",
-           "script", "script_if_tracing", "trace", "unused"]
+__all__ = [
+    "Attribute",
+    "Final",
+    "annotate",
+    "export",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "save",
+    "script",
+    "script_if_tracing",
+    "trace",
+    "unused",
+]
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +58,9 @@ _overload = _overload_method = unchanged
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """A function or module compiled with `rushlight.compile`, which follows control flow instead of freezing that of the example."""
+    """A function or module compiled with `rushlight.compile`, which follows control flow instead of freezing that of
+    the example.
+    """
     return compile(func)
 
 
@@ -94,7 +111,9 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 def save(m: Any, f: Any, *args: Any, **kwargs: Any) -> NoReturn:
     """Raises RuntimeError: there are no script files; `rushlight.save(module.state_dict(), f)` keeps the weights."""
-    raise RuntimeError("jit.save: rushlight has no script files; keep the weights with rushlight.save(module.state_dict(), file)")
+    raise RuntimeError(
+        "jit.save: rushlight has no script files; keep the weights with rushlight.save(module.state_dict(), file)"
+    )
 
 
 def load(f: Any, *args: Any, **kwargs: Any) -> NoReturn:

@@ -15,8 +15,10 @@ def same_dtype(name: str, **metas: Meta | None) -> dtypes.dtype:
     (first, lead), *rest = given.items()
     for argument, m in rest:
         if m.dtype is not lead.dtype:
-            raise RuntimeError(f"{name}: expected {first} and {argument} to have the same dtype, got {lead.dtype.name} and "
-                               f"{m.dtype.name}; convert one with .to(dtype)")
+            raise RuntimeError(
+                f"{name}: expected {first} and {argument} to have the same dtype, got {lead.dtype.name} and "
+                f"{m.dtype.name}; convert one with .to(dtype)"
+            )
     return lead.dtype
 
 
@@ -24,7 +26,9 @@ def floating(name: str, argument: str, m: Meta, complex_too: bool = False) -> No
     """RuntimeError unless the operand has a floating-point (or complex) dtype."""
     if not (m.dtype.is_floating_point or complex_too and m.dtype.is_complex):
         kinds = "floating-point or complex" if complex_too else "floating-point"
-        raise RuntimeError(f"{name}: {argument} must have a {kinds} dtype, got {m.dtype.name}; convert it with .to(dtype)")
+        raise RuntimeError(
+            f"{name}: {argument} must have a {kinds} dtype, got {m.dtype.name}; convert it with .to(dtype)"
+        )
 
 
 def ndim(name: str, argument: str, m: Meta, wanted: int | tuple[int, ...]) -> None:

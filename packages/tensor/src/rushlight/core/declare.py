@@ -101,19 +101,34 @@ def common_device(name: str, tensors):
     return found
 
 
-def elementwise(*, numpy: Callable | None = None, promote: str = "default", supports: str = "all", name: str | None = None,
-                operator: str | None = None, method: bool = True, inplace: bool = True, public: bool = True,
-                aliases: tuple[str, ...] = (), namespace: str = "", domain: tuple[float, float] | None = None,
-                reference: Callable | None = None, tensors: tuple[str, ...] | None = ("input",)) -> Callable[[Callable], Callable]:
+def elementwise(
+    *,
+    numpy: Callable | None = None,
+    promote: str = "default",
+    supports: str = "all",
+    name: str | None = None,
+    operator: str | None = None,
+    method: bool = True,
+    inplace: bool = True,
+    public: bool = True,
+    aliases: tuple[str, ...] = (),
+    namespace: str = "",
+    domain: tuple[float, float] | None = None,
+    reference: Callable | None = None,
+    tensors: tuple[str, ...] | None = ("input",),
+) -> Callable[[Callable], Callable]:
     """Declare an elementwise op from a plain function on scalars; returns the function that users call.
 
-    The decorated function's parameters are the operands, its body is the scalar definition (branch-free, with helpers of
-    `rushlight.core.scalar`) from which every kernel is made, its docstring is the public one.
+    The decorated function's parameters are the operands, its body is the scalar definition (branch-free, with helpers
+    of `rushlight.core.scalar`) from which every kernel is made, its docstring is the public one.
 
-    `numpy` computes whole arrays for small tensors (a ufunc, or a function of arrays). `promote`: `default`, `float` (integers compute as
-    the default float), `bool` (result bool), `real` (complex gives real), `where` (operand 0 is a condition). `supports`: dtypes that it
-    takes. `operator`: name of the Python operator (`add` gives `__add__`, `__radd__`, `__iadd__`). `domain`: open interval of test inputs.
-    `tensors`: the operands for which the function takes no numbers; None lets all of them be numbers.
+    `numpy` computes whole arrays for small tensors (a ufunc, or a function of arrays). `promote`: `default`, `float`
+    (integers compute as the default float), `bool` (result bool), `real` (complex gives real), `where` (operand 0 is a
+    condition). `supports`: dtypes that it takes. `operator`: name of the Python operator (`add` gives `__add__`,
+    `__radd__`, `__iadd__`). `domain`: open interval of test inputs. `tensors`: the operands for which the function
+    takes no
+    numbers; None lets all of them be
+    numbers.
     """
 
     def declare(scalar: Callable) -> Callable:
@@ -133,8 +148,18 @@ def elementwise(*, numpy: Callable | None = None, promote: str = "default", supp
                   doc=f"In-place form of `{op_name}`.", scalar=scalar, numpy=numpy, promote=promote, supports=supports,
                   mutates=(0,), functional=op)
         INPLACE[op] = twin
-        return front.elementwise_front(op, twin, scalar, operator=operator, method=method, inplace=inplace, public=public,
-                                       aliases=aliases, namespace=namespace, tensors=tensors)
+        return front.elementwise_front(
+            op,
+            twin,
+            scalar,
+            operator=operator,
+            method=method,
+            inplace=inplace,
+            public=public,
+            aliases=aliases,
+            namespace=namespace,
+            tensors=tensors,
+        )
 
     return declare
 
@@ -167,8 +192,8 @@ def structured(name: str, infer: Callable, *, doc: str = "", variadic: bool = Fa
                **fields: Any) -> Op:
     """Declare an op whose kernels are registered per device with `kernel(op, device_type)`.
 
-    `infer(*operand_metas, *params)` has one positional parameter per operand and one keyword-only parameter per static param
-    (write `def infer(input, weight, *, stride, padding)`); they name the op's operands and params.
+    `infer(*operand_metas, *params)` has one positional parameter per operand and one keyword-only parameter per static
+    param (write `def infer(input, weight, *, stride, padding)`); they name the op's operands and params.
     """
     names = inspect.signature(infer).parameters.values()
     operands = tuple(p.name for p in names if p.kind is not p.KEYWORD_ONLY)
@@ -189,8 +214,8 @@ def structured(name: str, infer: Callable, *, doc: str = "", variadic: bool = Fa
 def view(name: str, infer: Callable, numpy: Callable, **fields: Any) -> Op:
     """Declare an op whose result, or results, share the memory of operand 0; further operands are numbers (an index).
 
-    `infer(input, *numbers, *, params)` gives shape and strides without data; `numpy(array, *numbers, *params)` gives the same
-    view of an array, or a sequence of views where `infer` gives several metas.
+    `infer(input, *numbers, *, params)` gives shape and strides without data; `numpy(array, *numbers, *params)` gives
+    the same view of an array, or a sequence of views where `infer` gives several metas.
     """
     return structured(name, infer, kind="view", numpy=numpy, **fields)
 
@@ -198,16 +223,18 @@ def view(name: str, infer: Callable, numpy: Callable, **fields: Any) -> Op:
 def reduction(name: str, infer: Callable, *, numpy: Callable, reduce: Any = None, **fields: Any) -> Op:
     """Declare an op that folds dimensions away; its params start with `dim` (a sorted tuple of dims) and `keepdim`.
 
-    `numpy(array, *params)` computes it with numpy. `reduce` is `(init, combine, finish)`: scalar functions for the compiled loops.
+    `numpy(array, *params)` computes it with numpy. `reduce` is `(init, combine, finish)`: scalar functions for the
+    compiled loops.
     """
     return structured(name, infer, kind="reduction", numpy=numpy, reduce=reduce, **fields)
 
 
 def updating(name: str, check: Callable, update: Callable, *, overlapping: bool = False, **fields: Any) -> Op:
-    """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0 itself.
+    """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0
+    itself.
 
-    `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see `structured`);
-    `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
+    `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see
+    `structured`); `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
     `overlapping` says that it may write where several elements share memory, because all get the same value.
     """
 

@@ -22,9 +22,11 @@ from rushlight.kernels.cpu import allocator
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 _new = object.__new__
 
-# From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is compiled.
+# From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is
+# compiled.
 LARGE = 32768
-# The same for ops that numpy computes in several passes or slowly: gelu of 10,000 elements takes numpy 95 us, the loop 8.
+# The same for ops that numpy computes in several passes or slowly: gelu of 10,000 elements takes numpy 95 us, the loop
+# 8.
 LARGE_COMPOSED = 4096
 
 
@@ -138,7 +140,9 @@ def _plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callabl
     compute, casters, function = elementwise_parts(op, metas)
     natural = _resolves(function, compute, out.numpy)
     if out.numel >= (LARGE if natural and out.dtype not in dtypes.HALF else LARGE_COMPOSED):
-        return _plan_large(op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None)
+        return _plan_large(
+            op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None
+        )
     if natural and out.contiguous and out.ndim and (
             out.ndim == 1 or all(m.weak or m.shape != out.shape or m.contiguous for m in metas)):
         fast = _fast_plan(function, metas, casters, compute, out)
@@ -161,7 +165,13 @@ def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
     dtype, shape, contiguous = out.numpy, out.shape, out.contiguous
 
     def settled(result: Any, arguments: Any) -> Tensor:
-        if contiguous and type(result) is np.ndarray and result.dtype is dtype and result.shape == shape and result.flags.c_contiguous:
+        if (
+            contiguous
+            and type(result) is np.ndarray
+            and result.dtype is dtype
+            and result.shape == shape
+            and result.flags.c_contiguous
+        ):
             for x in arguments:
                 if x is result:
                     break
@@ -202,7 +212,9 @@ def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Calla
 
 
 def guarded(op: Op, compute: np.dtype, loop: Callable) -> Callable:
-    """The loop of an op behind the check of its data that its numpy function carries as `guard`: compiled loops cannot raise."""
+    """The loop of an op behind the check of its data that its numpy function carries as `guard`: compiled loops cannot
+    raise.
+    """
     guard = getattr(op.numpy, "guard", None)
     if guard is None or compute.kind not in "iu":
         return loop
@@ -215,7 +227,8 @@ def guarded(op: Op, compute: np.dtype, loop: Callable) -> Callable:
 
 
 def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callable:
-    """The native loop of an elementwise op: `loop(result array, *operand arrays and numbers)`; compiled when first run."""
+    """The native loop of an elementwise op: `loop(result array, *operand arrays and numbers)`; compiled when first run.
+    """
     # Brings in the code generator: first large call only.
     from rushlight.kernels.cpu.elementwise import elementwise_kernel
 
@@ -297,8 +310,10 @@ def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
 
 
 def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
-    """Views remember in `_auto` how they were made, `(input, op, numbers, params, index of the result)`, so that autograd can follow a
-    write through one of them to the others. `detach` does not: what it gives must not keep the history of its input alive.
+    """Views remember in `_auto` how they were made, `(input, op, numbers, params, index of the result)`, so that
+    autograd can follow a
+    write through one of them to the others. `detach` does not: what it gives must not keep the history of its input
+    alive.
     """
     numpy = op.numpy
     remember = op.name != "detach"
@@ -312,7 +327,9 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         return view
 
     if not isinstance(out, Meta):
-        return lambda x: tuple([made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))])
+        return lambda x: tuple(
+            [made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))]
+        )
     if len(metas) > 1:
         return lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
     return lambda x: made(x, (), numpy(x._array, *params), out)
@@ -326,8 +343,14 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         return _plan_large_fold(op, metas[0], params[0], out)
     if isinstance(out, Meta):
         whole = getattr(numpy, "whole", None)
-        if whole is not None and out.ndim == 0 and metas[0].contiguous and metas[0].ndim and metas[0].dtype is out.dtype \
-                and out.dtype not in dtypes.HALF:
+        if (
+            whole is not None
+            and out.ndim == 0
+            and metas[0].contiguous
+            and metas[0].ndim
+            and metas[0].dtype is out.dtype
+            and out.dtype not in dtypes.HALF
+        ):
             return lambda x: wrap(np.asarray(local.run(whole, x._array)), out)
         return lambda x: finish(quiet(numpy, x._array, *params), out)
     return lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
@@ -388,7 +411,9 @@ def _on_arrays(function: Callable, metas: tuple, params: tuple) -> Callable:
         return lambda x, y: quiet(function, x._array, y._array, *params)
     if tensors == [True, True, True]:
         return lambda x, y, z: quiet(function, x._array, y._array, z._array, *params)
-    return lambda *operands: quiet(function, *[x._array if is_tensor else x for x, is_tensor in zip(operands, tensors)], *params)
+    return lambda *operands: quiet(
+        function, *[x._array if is_tensor else x for x, is_tensor in zip(operands, tensors)], *params
+    )
 
 
 def _wrap_any(array: Any) -> Tensor:
@@ -396,5 +421,10 @@ def _wrap_any(array: Any) -> Tensor:
     return wrap(array, of_array(array))
 
 
-_PLANNERS = {"elementwise": _plan_elementwise, "inplace": _plan_inplace, "view": _plan_view, "reduction": _plan_reduction,
-             "structured": _plan_structured}
+_PLANNERS = {
+    "elementwise": _plan_elementwise,
+    "inplace": _plan_inplace,
+    "view": _plan_view,
+    "reduction": _plan_reduction,
+    "structured": _plan_structured,
+}

@@ -16,8 +16,10 @@ def check_dim(name: str, dim: int, ndim: int, argument: str = "dim") -> int:
         dim = dim.__index__()
     span = max(ndim, 1)
     if not -span <= dim < span:
-        raise IndexError(f"{name}: Dimension out of range: {argument} must lie in [{-span}, {span - 1}] for a tensor with "
-                         f"{ndim} dimensions, got {dim}")
+        raise IndexError(
+            f"{name}: Dimension out of range: {argument} must lie in [{-span}, {span - 1}] for a tensor with "
+            f"{ndim} dimensions, got {dim}"
+        )
     return dim % span
 
 
@@ -33,7 +35,9 @@ def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
 
 
 class LinAlgError(RuntimeError):
-    """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not converge."""
+    """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not
+    converge.
+    """
 
 
 def assert_true(condition, message: str) -> None:

@@ -1,8 +1,8 @@
 """Fronts: the functions and methods that users call, made from declarations.
 
-`elementwise_front` makes function, method, in-place form and Python operator of an elementwise op. `function` turns a plain Python
-function into a public one with the forms it names. Both enter what they make into `EXPORTS` (names below `rushlight`)
-and into the Tensor class.
+`elementwise_front` makes function, method, in-place form and Python operator of an elementwise op. `function` turns a
+plain Python function into a public one with the forms it names. Both enter what they make into `EXPORTS` (names below
+`rushlight`) and into the Tensor class.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ def assign_out(name: str, out: Any, result: Any) -> Any:
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
     if out.requires_grad or result.requires_grad:
-        raise RuntimeError(f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
-                           "requires grad; leave out= away, or call it under no_grad()")
+        raise RuntimeError(
+            f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad; leave out= away, or call it under no_grad()"
+        )
     check_result_type(name, out, result)
     if out.device != result.device:
         raise RuntimeError(f"{name}: expected out on {result.device}, got {out.device}")
@@ -72,7 +74,9 @@ def assign_out(name: str, out: Any, result: Any) -> Any:
 def check_result_type(name: str, target: Tensor, result: Tensor) -> None:
     """Refuse to store a result in a tensor whose dtype cannot hold its kind of number."""
     if not can_cast(result.dtype, target.dtype):
-        raise RuntimeError(f"{name}: result type {result.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+        raise RuntimeError(
+            f"{name}: result type {result.dtype.name} can't be cast to the desired output type {target.dtype.name}"
+        )
 
 
 def store(name: str, target: Tensor, result: Tensor) -> Tensor:
@@ -84,8 +88,19 @@ def store(name: str, target: Tensor, result: Tensor) -> Tensor:
     return target.copy_(result)
 
 
-def elementwise_front(op: Op, twin: Op, scalar: Callable, *, operator: str | None, method: bool, inplace: bool, public: bool,
-                      aliases: tuple[str, ...], namespace: str, tensors: tuple[str, ...] | None) -> Callable:
+def elementwise_front(
+    op: Op,
+    twin: Op,
+    scalar: Callable,
+    *,
+    operator: str | None,
+    method: bool,
+    inplace: bool,
+    public: bool,
+    aliases: tuple[str, ...],
+    namespace: str,
+    tensors: tuple[str, ...] | None,
+) -> Callable:
     """Make the public forms of an elementwise op; returns the function."""
     if op.operands == ("input",):
         call = _unary(op)
@@ -144,7 +159,9 @@ def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
 
     def call(input, other, *, out=None):
         if not HANDLERS and out is None:
-            plan = plans.get((getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other)))
+            plan = plans.get(
+                (getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other))
+            )
             if plan is not None:
                 return plan(input, other)
         if tensors is None:
@@ -240,9 +257,18 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}
 
 
-def function(*, name: str | None = None, method: bool | str = True, inplace: bool = False, out: bool = True, public: bool = True,
-             aliases: tuple[str, ...] = (), namespace: str = "") -> Callable[[Callable], Callable]:
-    """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under aliases.
+def function(
+    *,
+    name: str | None = None,
+    method: bool | str = True,
+    inplace: bool = False,
+    out: bool = True,
+    public: bool = True,
+    aliases: tuple[str, ...] = (),
+    namespace: str = "",
+) -> Callable[[Callable], Callable]:
+    """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under
+    aliases.
 
     `method` may give the method another name. Functions with a parameter `dim` also take numpy's `axis` and `keepdims`.
     """

@@ -1,8 +1,8 @@
 """`Op`: the one declaration of an operation, and the registry of all of them.
 
 Everything about an operation hangs on its `Op`: how its result looks (`infer`), how it is computed (`scalar`, `reduce`,
-`numpy` or registered kernels), with what it is tested (`samples`, `errors`). Calling an op looks up a *plan*, the function that runs
-it for operands with the given metadata; see `rushlight.core.eager`.
+`numpy` or registered kernels), with what it is tested (`samples`, `errors`). Calling an op looks up a *plan*, the
+function that runs it for operands with the given metadata; see `rushlight.core.eager`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ PLAN_LIMIT = 4096  # plans kept per op; a program with endless new shapes starts
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments to test an op with: operands (numpy arrays, numbers or None) and params. A numpy scalar stands for a 0-dim tensor."""
+    """Arguments to test an op with: operands (numpy arrays, numbers or None) and params. A numpy scalar stands for a
+    0-dim tensor.
+    """
 
     operands: tuple
     params: tuple = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operands", tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in self.operands]))
+        object.__setattr__(
+            self, "operands", tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in self.operands])
+        )
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class ErrorSample:
 class Op:
     """A primitive operation. Make one with the builders in `rushlight.core.declare`.
 
-    Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of operand 0),
-    `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
+    Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of
+    operand 0), `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
     """
 
     name: str
@@ -177,8 +181,9 @@ INPLACE: dict[Op, Op] = {}  # op -> its twin that writes into operand 0
 def kernel(op: Op, device_type: str) -> Callable[[Callable], Callable]:
     """Register the decorated function as the kernel of an op on a device type.
 
-    A CPU kernel takes the operands as numpy arrays (numbers and None as they are), then the params by position, and returns one
-    array or a tuple of arrays with the inferred dtypes and shapes. For a `mutates` op it writes into the array.
+    A CPU kernel takes the operands as numpy arrays (numbers and None as they are), then the params by position, and
+    returns one array or a tuple of arrays with the inferred dtypes and shapes. For a `mutates` op it writes into the
+    array.
     """
 
     def add(function: Callable) -> Callable:

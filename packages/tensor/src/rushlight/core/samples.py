@@ -10,12 +10,19 @@ _WHOLE = frozenset({"integer", "integral"})
 
 
 def samples_of(op: Op) -> list[Sample]:
-    """The samples of an op. Elementwise ops that state none get arrays from their domain: equal shapes, broadcast, 0-dim, empty."""
+    """The samples of an op. Elementwise ops that state none get arrays from their domain: equal shapes, broadcast,
+    0-dim, empty.
+    """
     stated = op.samples()
     if stated or op.kind != "elementwise":
         return stated
     count = len(op.operands)
-    shapes = [((3, 4),) * count, ((3, 4), *[((4,), (3, 1))[i % 2] for i in range(count - 1)]), ((),) * count, ((0, 3),) * count]
+    shapes = [
+        ((3, 4),) * count,
+        ((3, 4), *[((4,), (3, 1))[i % 2] for i in range(count - 1)]),
+        ((),) * count,
+        ((0, 3),) * count,
+    ]
     return [Sample(tuple([elements(op, shape, seed=i) for i, shape in enumerate(some)])) for some in shapes]
 
 

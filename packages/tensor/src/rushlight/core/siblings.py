@@ -18,17 +18,61 @@ class _Owner(NamedTuple):
 
 
 _OWNERS = (
-    _Owner("rushlight-autograd", "rushlight.autograd",
-           frozenset({"autograd", "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled",
-                      "is_inference_mode_enabled", "is_inference", "detach_"}),
-           frozenset({"backward", "grad", "grad_fn", "is_leaf", "requires_grad_", "retain_grad", "retains_grad", "register_hook",
-                      "register_post_accumulate_grad_hook", "detach_", "_base", "_is_view", "is_inference", "output_nr"})),
+    _Owner(
+        "rushlight-autograd",
+        "rushlight.autograd",
+        frozenset(
+            {
+                "autograd",
+                "no_grad",
+                "enable_grad",
+                "inference_mode",
+                "set_grad_enabled",
+                "is_grad_enabled",
+                "is_inference_mode_enabled",
+                "is_inference",
+                "detach_",
+            }
+        ),
+        frozenset(
+            {
+                "backward",
+                "grad",
+                "grad_fn",
+                "is_leaf",
+                "requires_grad_",
+                "retain_grad",
+                "retains_grad",
+                "register_hook",
+                "register_post_accumulate_grad_hook",
+                "detach_",
+                "_base",
+                "_is_view",
+                "is_inference",
+                "output_nr",
+            }
+        ),
+    ),
     _Owner("rushlight-autograd", "rushlight.func", frozenset({"func", "vmap"})),
     _Owner("rushlight-nn", "rushlight.nn", frozenset({"nn"})),
     _Owner("rushlight-nn", "rushlight.optim", frozenset({"optim"})),
-    _Owner("rushlight-nn", "rushlight.amp",
-           frozenset({"amp", "autocast", "GradScaler", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled",
-                      "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype"})),
+    _Owner(
+        "rushlight-nn",
+        "rushlight.amp",
+        frozenset(
+            {
+                "amp",
+                "autocast",
+                "GradScaler",
+                "clear_autocast_cache",
+                "get_autocast_dtype",
+                "is_autocast_cache_enabled",
+                "is_autocast_enabled",
+                "set_autocast_cache_enabled",
+                "set_autocast_dtype",
+            }
+        ),
+    ),
     _Owner("rushlight-nn", "rushlight.distributions", frozenset({"distributions"})),
     _Owner("rushlight-compiler", "rushlight.compiler", frozenset({"compiler", "compile"})),
     _Owner("rushlight-compiler", "rushlight.jit", frozenset({"jit"})),
@@ -66,5 +110,7 @@ def load_autograd() -> None:
 
 def _import(owner: _Owner, wanted: str) -> Any:
     if find_spec(owner.module) is None:
-        raise AttributeError(f"{wanted} is part of the package {owner.package}, which is not installed: pip install {owner.package}")
+        raise AttributeError(
+            f"{wanted} is part of the package {owner.package}, which is not installed: pip install {owner.package}"
+        )
     return import_module(owner.module)

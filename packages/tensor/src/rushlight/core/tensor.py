@@ -122,13 +122,19 @@ class Tensor(_Attached):
         """The shape, or the size of one dimension; IndexError when `dim` is out of range."""
         if dim is None:
             return self._meta.size
-        return self._meta.shape[check_dim("size", dim, self._meta.ndim)] if self._meta.ndim else self._no_dims("size", dim)
+        return (
+            self._meta.shape[check_dim("size", dim, self._meta.ndim)] if self._meta.ndim else self._no_dims("size", dim)
+        )
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Distance in elements between neighbours, of each dimension or of one; IndexError when out of range."""
         if dim is None:
             return self._meta.strides
-        return self._meta.strides[check_dim("stride", dim, self._meta.ndim)] if self._meta.ndim else self._no_dims("stride", dim)
+        return (
+            self._meta.strides[check_dim("stride", dim, self._meta.ndim)]
+            if self._meta.ndim
+            else self._no_dims("stride", dim)
+        )
 
     def _no_dims(self, name: str, dim: int) -> int:
         raise IndexError(f"{name}: dimension specified as {dim} but tensor has no dimensions")
@@ -186,7 +192,8 @@ class Tensor(_Attached):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The numpy array over the same memory.
 
-        Raises RuntimeError for a tensor that requires grad, TypeError off the CPU, unless `force`, which copies what it must.
+        Raises RuntimeError for a tensor that requires grad, TypeError off the CPU, unless `force`, which copies what it
+        must.
 
         Example:
             >>> import rushlight

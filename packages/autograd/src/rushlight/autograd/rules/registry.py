@@ -18,9 +18,9 @@ keeps:
 | `operands` | all operands, as a tuple |
 | `needs` | one bool per operand: is its gradient wanted? |
 
-A formula of one operand returns None for a gradient of zeros. Formulas are written in ops, so that they can be differentiated again.
-For an elementwise op the tape sums what broadcasting repeated and converts back to the operand's dtype; every formula
-may leave those two steps to it.
+A formula of one operand returns None for a gradient of zeros. Formulas are written in ops, so that they can be
+differentiated again. For an elementwise op the tape sums what broadcasting repeated and converts back to the operand's
+dtype; every formula may leave those two steps to it.
 
 A result whose gradient no formula takes (it only serves the backward pass) does not require grad.
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 SMALL = 1 << 16  # below this many bytes a copy through the pipe is as good
-MAX_LEASES = (
-    32  # blocks of one worker that a program may hold; batches beyond are copied, which keeps file descriptors bounded
-)
+# Blocks of one worker that a program may hold; batches beyond are copied, which keeps file descriptors bounded.
+MAX_LEASES = 32
 ALIGNMENT = mmap.PAGESIZE
 FDS_PER_MESSAGE = 64
 CAN_SHARE = hasattr(socket, "send_fds")  # without Unix sockets every batch goes through the pipe
@@ -51,14 +50,20 @@ class Piece:
 
 def unlinked_file(size: int) -> int:
     """A file descriptor for `size` bytes in a file without a name."""
-    if hasattr(os, "memfd_create"):
+    if in_memory := hasattr(os, "memfd_create"):
         fd = os.memfd_create("rushlight-data")
-        os.ftruncate(fd, size)
-        return fd
-    with tempfile.TemporaryFile() as file:
-        fd = os.dup(file.fileno())
-    # A file system that fills up later would kill the writer with SIGBUS; reserving the space makes it an OSError now.
-    os.posix_fallocate(fd, 0, size) if hasattr(os, "posix_fallocate") else os.ftruncate(fd, size)
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    try:
+        if in_memory or not hasattr(os, "posix_fallocate"):
+            os.ftruncate(fd, size)
+        else:
+            # A file system that fills up later would kill the writer with SIGBUS: reserved now, it is an OSError.
+            os.posix_fallocate(fd, 0, size)
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 
@@ -143,9 +148,13 @@ class Arena:
         size = -(-nbytes // ALIGNMENT) * ALIGNMENT
         try:
             fd = unlinked_file(size)
-            block = Block(self._count, size, _map(fd, size))
         except OSError:
             return None  # no memory or descriptors for it: the batch goes through the pipe
+        try:
+            block = Block(self._count, size, _map(fd, size))
+        except OSError:
+            os.close(fd)
+            return None
         self._count += 1
         self._blocks[block.id] = block
         self._new.append((block, fd))
@@ -212,11 +221,13 @@ class Leases:
 
 def send_fds(fileno: int, fds: list[int]) -> None:
     """Pass file descriptors over a Unix socket, and close them here."""
-    with socket.socket(fileno=os.dup(fileno)) as sock:
-        for i in range(0, len(fds), FDS_PER_MESSAGE):
-            socket.send_fds(sock, [b"\0"], fds[i : i + FDS_PER_MESSAGE])
-    for fd in fds:
-        os.close(fd)
+    try:
+        with socket.socket(fileno=os.dup(fileno)) as sock:
+            for i in range(0, len(fds), FDS_PER_MESSAGE):
+                socket.send_fds(sock, [b"\0"], fds[i : i + FDS_PER_MESSAGE])
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 def recv_fds(fileno: int, count: int) -> list[int]:
