@@ -104,6 +104,7 @@ def test_copies_are_given_out_when_many_blocks_are_held(monkeypatch):
     assert len(leases.unused()) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd and /proc")
 @pytest.mark.parametrize("place", ["os.memfd_create", "os.ftruncate", "rushlight.utils.data.blocks._map"])
 def test_without_shared_memory_arrays_are_private(monkeypatch, place):
     def full(*arguments):
