@@ -82,7 +82,7 @@ def gcd(input, other):
 
     Example:
         >>> import rushlight
-        >>> rushlight.gcd(rushlight.tensor([12, -18]), 8)
+        >>> rushlight.gcd(rushlight.tensor([12, -18]), rushlight.tensor(8))
         tensor([4, 2])
     """
     return s.gcd(input, other)

@@ -59,7 +59,7 @@ def isnan(input):
 
     Example:
         >>> import rushlight
-        >>> rushlight.isnan(rushlight.tensor([1.0, float("nan")]))
+        >>> rushlight.isnan(rushlight.tensor([1.0, rushlight.nan]))
         tensor([False,  True])
     """
     return s.isnan(input)
