@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.core.scalar import Function, Symbol
+from rushlight.core.scalar import Function, Opaque, Symbol
 
 BOOL = np.dtype(bool)
 _state = threading.local()
@@ -74,6 +74,11 @@ class Program:
     def nodes(self) -> list[Node]:
         """All nodes, operands before users."""
         return topological(self.outputs)
+
+    def opaques(self) -> tuple[Opaque, ...]:
+        """The opaque functions that the graph calls, each once."""
+        functions = [node.function for node in self.nodes() if isinstance(node, Apply)]
+        return tuple(dict.fromkeys(function for function in functions if isinstance(function, Opaque)))
 
     def __str__(self) -> str:
         names: dict[Node, str] = {}

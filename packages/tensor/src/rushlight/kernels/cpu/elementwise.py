@@ -49,9 +49,7 @@ class ElementwiseKernel:
         self.in_dtypes = tuple(in_dtypes)
         self.out_dtypes = tuple(out_dtypes)
         self.grain = _grain(program)
-        self._opaques = tuple(
-            {n.function: None for n in program.nodes() if isinstance(n, Apply) and isinstance(n.function, s.Opaque)}
-        )
+        self._opaques = program.opaques()
         self._plans: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def source(self, walks: Sequence[str] | None = None, rank: int = 1) -> str:
@@ -164,9 +162,14 @@ def _build(fn: Callable[..., Any], ins: Any, outs: Any, args: Any, params: Any, 
     return ElementwiseKernel(build_program(fn, ins, outs, args, dict(params), tables=(POLYNOMIALS,)), ins, outs)
 
 
+def bits_dtype(itemsize: int) -> np.dtype:
+    """The dtype under which kernels move elements of so many bytes that they do not look into."""
+    return np.dtype(np.complex128 if itemsize == 16 else f"u{itemsize}")
+
+
 @cache
 def _copy_kernel(itemsize: int) -> ElementwiseKernel:
-    bits = np.complex128 if itemsize == 16 else np.dtype(f"u{itemsize}")
+    bits = bits_dtype(itemsize)
     return elementwise_kernel(lambda x: x, [bits], bits)
 
 

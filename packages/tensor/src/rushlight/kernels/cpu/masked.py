@@ -11,13 +11,13 @@ from functools import cache
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel, bits_dtype, elementwise_kernel
 from rushlight.kernels.cpu.native import WORTH
 
 
 @cache
 def _fill_kernel(itemsize: int) -> ElementwiseKernel:
-    bits = np.complex128 if itemsize == 16 else np.dtype(f"u{itemsize}")
+    bits = bits_dtype(itemsize)
     return elementwise_kernel(lambda mask, value, x: s.select(mask, value, x), [np.bool_, bits, bits], bits)
 
 

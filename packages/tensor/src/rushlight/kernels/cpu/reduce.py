@@ -59,10 +59,7 @@ class ReduceKernel:
         self.in_dtypes = tuple(in_dtypes)
         self.out_dtype = out_dtype
         programs = (fold.pre, fold.combine, fold.finish)
-        nodes = [node for program in programs for node in program.nodes()]
-        self._opaques = tuple(
-            {n.function: None for n in nodes if isinstance(n, Apply) and isinstance(n.function, s.Opaque)}
-        )
+        self._opaques = tuple(dict.fromkeys(opaque for program in programs for opaque in program.opaques()))
         self._plans: dict[tuple[Any, ...], Callable[..., None]] = {}
 
     def __call__(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
