@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import timeit
@@ -18,15 +19,18 @@ KINDS = ("type", "tensor", "is", "not", "eq", "len", "keys", "lacks", "in", "not
          "empty_cell", "mro", "code", "defaults", "kwdefaults")
 
 
-def traps():
+@functools.cache
+def traps() -> list:
     """All trap tests that need nothing but `check`."""
+    found = []
     for path in sorted(Path(__file__).parent.glob("test_traps_*.py")):
         spec = spec_from_file_location(f"guard_{path.stem}", path)
         module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look their module up there
         spec.loader.exec_module(module)
         for name, test in vars(module).items():
             if name.startswith("test_") and list(inspect.signature(test).parameters) == ["check"]:
-                yield test
+                found.append(test)
+    return found
 
 
 def somebody_notices(check) -> bool:

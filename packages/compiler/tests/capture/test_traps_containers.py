@@ -510,3 +510,13 @@ def test_existing_set_written(check):
         return apart, g(ones(), 5, seen, seen), g(ones(), 6, seen, other), seen, other
 
     check(scenario)
+
+
+def test_equal_frozen_sets_in_another_order(check):
+    def scenario(compile):
+        g = compile(lambda x, items: ([x * i for i in items], repr(items)))
+        one, two = frozenset([0, 8]), frozenset([8, 0])
+        assert one == two and list(one) != list(two)
+        return g(ones(), one), g(ones(), two), g(ones(), one)
+
+    check(scenario)

@@ -158,8 +158,6 @@ class GuardWriter:
                 return f"not {v}"
             case "empty":
                 return v
-            case "same_set":
-                return f"{v} != {hold(detail[0])}"
             case "empty_cell":
                 return f"not is_empty({v})"
             case "mro":
