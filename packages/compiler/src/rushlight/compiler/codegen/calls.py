@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Node, Value
 from rushlight.compiler.lower.fuse import can_fold
-from rushlight.core import dtypes, eager
+from rushlight.core import dtypes, eager, pointwise, results
 from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of, prims
 from rushlight.kernels.cpu import allocator, blas
@@ -22,7 +22,9 @@ WORTH_A_LOOP = 512
 
 
 def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
-    """Add the lines of a call. False when they call eager plans, which make themselves quiet (see `rushlight.core.quiet`)."""
+    """Add the lines of a call. False when they call eager plans, which make themselves quiet (see
+    `rushlight.core.quiet`).
+    """
     metas = [v.meta for v in (*node.outputs, *node.inputs) if isinstance(v, Value)]
     if all(m.device.type == "cpu" for m in metas) and not node.op.random:
         if node.op.kind == "view":
@@ -53,7 +55,11 @@ def _view(source: Source, node: Node) -> bool:
         source.line(f"{target} = {source.name(x)}.reshape({node.params[0]})", node)
     else:
         function = source.hold(node.op.name, node.op.numpy)
-        arguments = [source.name(x), *map(source.operand, numbers), *[source.hold(f"{node.op.name}_p", p) for p in node.params]]
+        arguments = [
+            source.name(x),
+            *map(source.operand, numbers),
+            *[source.hold(f"{node.op.name}_p", p) for p in node.params],
+        ]
         source.line(f"{target} = {function}({', '.join(arguments)})", node)
     return True
 
@@ -114,16 +120,19 @@ def _readable(m: Meta) -> bool:
 
 
 def ufunc_of(node: Node) -> tuple[Callable, list] | None:
-    """The numpy function that computes an elementwise call on arrays as they are, and what its operands become; None if there is no such.
+    """The numpy function that computes an elementwise call on arrays as they are, and what its operands become; None if
+    there is no such.
 
     Then, or for many elements, a native loop does better.
     """
     out = node.outputs[0].meta
     metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
-    if None in metas or out.dtype in dtypes.HALF or out.numel >= eager.LARGE:
+    if None in metas or out.dtype in dtypes.HALF or out.numel >= pointwise.LARGE:
         return None
-    compute, casters, function = eager.elementwise_parts(node.op, metas)
-    if not eager._resolves(function, compute, out.numpy) or any(c is not None for c, m in zip(casters, metas) if not m.weak):
+    compute, casters, function = pointwise.elementwise_parts(node.op, metas)
+    if not pointwise.resolves(function, compute, out.numpy) or any(
+        c is not None for c, m in zip(casters, metas) if not m.weak
+    ):
         return None
     return function, [x if cast is None else cast(x) for x, cast in zip(node.inputs, casters)]
 
@@ -134,7 +143,11 @@ def _ufunc(source: Source, node: Node, function: Callable, operands: list, dying
     reused = source.reusable(out, dying)
     if reused is not None:
         arguments.append(f"out={source.name(reused)}")
-    elif not out.contiguous or not out.ndim or not all(v.meta.contiguous or v.meta.shape != out.shape for v in operands if isinstance(v, Value)):
+    elif (
+        not out.contiguous
+        or not out.ndim
+        or not all(v.meta.contiguous or v.meta.shape != out.shape for v in operands if isinstance(v, Value))
+    ):
         arguments.append(f"out={source.empty(out)}")  # numpy would choose another layout, or give a scalar
     source.owned.add(node.outputs[0])
     name = source.hold(getattr(function, "__name__", node.op.name), function)
@@ -167,7 +180,7 @@ def _reduction(node: Node) -> Callable:
 def is_folded_by_numpy(node: Node) -> bool:
     """Is a reduction left to numpy, for want of a native loop or of elements that make one worth it?"""
     numel = node.inputs[0].meta.numel
-    return not can_fold(node) or numel < WORTH_A_LOOP or (numel < eager.LARGE and _whole(node) is not None)
+    return not can_fold(node) or numel < WORTH_A_LOOP or (numel < pointwise.LARGE and _whole(node) is not None)
 
 
 def _whole(node: Node) -> Callable | None:
@@ -178,13 +191,15 @@ def _whole(node: Node) -> Callable | None:
 
 
 def _settler(m: Meta) -> Callable[[Any], np.ndarray]:
-    """A check that a kernel's result looks as inferred, which it does nearly always; brings it into that form otherwise."""
+    """A check that a kernel's result looks as inferred, which it does nearly always; brings it into that form
+    otherwise.
+    """
     dtype, shape, strides = m.numpy, m.shape, tuple([stride * m.dtype.itemsize for stride in m.strides])
 
     def settle(array: Any) -> np.ndarray:
         if type(array) is np.ndarray and array.dtype is dtype and array.shape == shape and array.strides == strides:
             return array
-        return eager.finish(array, m)._array
+        return results.finish(array, m)._array
 
     return settle
 

@@ -11,7 +11,7 @@ from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Value
 from rushlight.compiler.lower.fuse import Group
 from rushlight.compiler.lower.scalars import compose
-from rushlight.core import eager
+from rushlight.core import pointwise
 from rushlight.core import scalar as s
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
@@ -24,7 +24,11 @@ from rushlight.kernels.layout import plan_layout
 def write_loop(source: Source, group: Group, results: list[Value], dying: list[Value]) -> ElementwiseKernel:
     """Add the lines that find memory for the results of a group and run its loop."""
     operands = group.operands()
-    kernel = elementwise_kernel(compose(group.nodes, operands, results), [v.meta.numpy for v in operands], tuple([v.meta.numpy for v in results]))
+    kernel = elementwise_kernel(
+        compose(group.nodes, operands, results),
+        [v.meta.numpy for v in operands],
+        tuple([v.meta.numpy for v in results]),
+    )
     size, words = results[0].meta.numel, ", ".join([node.op.name for node in group.nodes])
     left = list(dying)
     for value in results:
@@ -35,7 +39,9 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
         source.owned.add(value)
     if 0 < size < 2 * kernel.grain:
         # The metadata is guarded, so the walk through memory is known now and the native loop is called directly.
-        walk = plan_layout(results[0].meta.shape, [broadcast_strides(v.meta, results[0].meta.shape) for v in (*results, *operands)])
+        walk = plan_layout(
+            results[0].meta.shape, [broadcast_strides(v.meta, results[0].meta.shape) for v in (*results, *operands)]
+        )
         loop = source.hold("fused_0", kernel.loop(walk.walks, walk.rank))
         layout = "" if walk.flat else f"{source.hold('layout_0', walk.packed())}, "
         source.line(f"{loop}(0, {size}, {layout}{source.listed([*results, *operands])})  # {words}")
@@ -52,8 +58,8 @@ def _large(group: Group, kernel: ElementwiseKernel) -> Callable[..., Any]:
     if len(group.nodes) > 1 or not all(isinstance(x, Value) for x in node.inputs):
         return kernel
     metas = tuple([meta_of(x) if not isinstance(x, Value) else x.meta for x in node.inputs])
-    compute, casters, function = eager.elementwise_parts(node.op, metas)
-    if eager._resolves(function, compute, node.outputs[0].meta.numpy) and casters.count(None) == len(casters):
+    compute, casters, function = pointwise.elementwise_parts(node.op, metas)
+    if pointwise.resolves(function, compute, node.outputs[0].meta.numpy) and casters.count(None) == len(casters):
         return large_kernel(function, kernel)
     return kernel
 
@@ -67,15 +73,25 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     if nodes:
         accumulator = compute_dtype(out.numpy)
         inner = compose(nodes, operands, [node.inputs[0]])
-        kernel = reduce_kernel(combine, init, [v.meta.numpy for v in operands], out.numpy, acc_dtype=accumulator, finish=finish,
-                               pre=lambda *elements: s.cast(inner(*elements)[0], accumulator))
+        kernel = reduce_kernel(
+            combine,
+            init,
+            [v.meta.numpy for v in operands],
+            out.numpy,
+            acc_dtype=accumulator,
+            finish=finish,
+            pre=lambda *elements: s.cast(inner(*elements)[0], accumulator),
+        )
     else:
-        kernel = reduce_kernel(combine, init, [operands[0].meta.numpy], out.numpy, finish=finish, arg_dtypes=[out.numpy])
+        kernel = reduce_kernel(
+            combine, init, [operands[0].meta.numpy], out.numpy, finish=finish, arg_dtypes=[out.numpy]
+        )
     kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
     run = kernel.planned(_like(meta(out.dtype, kept)), *[_like(v.meta) for v in operands], axes=axes)
     result = source.name(node.outputs[0])
     source.line(f"{result} = {source.empty(meta(out.dtype, kept))}")
-    source.line(f"{source.hold('fold_0', run)}({result}, {source.listed(operands)})  # {', '.join([n.op.name for n in group.nodes])}")
+    words = ", ".join([n.op.name for n in group.nodes])
+    source.line(f"{source.hold('fold_0', run)}({result}, {source.listed(operands)})  # {words}")
     if kept != out.shape:
         source.line(f"{result} = {result}.reshape({out.shape})")
     source.owned.add(node.outputs[0])
@@ -92,5 +108,3 @@ def broadcast_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Element strides of an operand read at a larger shape: 0 where it repeats."""
     own = tuple([0 if size == 1 else stride for size, stride in zip(m.shape, m.strides)])
     return (0,) * (len(shape) - m.ndim) + own
-
-

@@ -1,4 +1,5 @@
-"""The program of a graph: a generated Python function that calls one native loop, numpy function or kernel after the other.
+"""The program of a graph: a generated Python function that calls one native loop, numpy function or kernel after the
+other.
 
 `program.source` shows it:
 
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.compiler import _logs
 from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write_call
 from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.source import Source
@@ -25,10 +27,11 @@ from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.core.quiet import quiet
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel
 
 
 class Program:
-    """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its fused loops."""
+    """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = eliminate_dead(eliminate_common(decompose(graph)))
@@ -123,5 +126,11 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
 
 
 def compile_program(graph: Graph) -> Program:
-    """Compile a graph without gradients."""
-    return Program(graph)
+    """Compile a graph without gradients; the topic `kernels` of the logs shows what comes of it."""
+    program = Program(graph)
+    if _logs.wants("kernels"):
+        _logs.log("kernels", f"program:\n{program.source}")
+        for kernel in program.kernels:
+            if isinstance(kernel, ElementwiseKernel):
+                _logs.log("kernels", f"loop:\n{kernel.source()}")
+    return program

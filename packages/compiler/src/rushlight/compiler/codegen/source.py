@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.compiler.graph.ir import Node, Value
-from rushlight.core import eager
+from rushlight.core import results
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import wrap
 from rushlight.kernels.cpu import allocator
@@ -50,7 +50,7 @@ class Source:
     def empty(self, m: Meta) -> str:
         """An expression for memory of some metadata."""
         if not m.contiguous:
-            return f"{self.hold('empty_strided', eager.empty_array)}({self.hold('meta', m)})"
+            return f"{self.hold('empty_strided', results.empty_array)}({self.hold('meta', m)})"
         small = m.numel * m.dtype.itemsize < allocator.LARGE
         maker = self.hold("empty", np.empty) if small else self.hold("pooled", allocator.empty)
         return f"{maker}({m.shape}, {self.hold(m.dtype.name, m.numpy)})"

@@ -1,0 +1,219 @@
+"""Plans of elementwise calls: one numpy call when small, a loop on all threads when large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import declare, dtypes
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op
+from rushlight.core.quiet import local, quiet
+from rushlight.core.results import empty_array
+from rushlight.core.tensor import Tensor, wrap
+
+# From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is
+# compiled.
+LARGE = 32768
+# The same for ops that numpy computes in several passes or slowly: gelu of 10,000 elements takes numpy 95 us, the loop
+# 8.
+LARGE_COMPOSED = 4096
+
+
+def _caster(compute: np.dtype, m: Meta | None) -> Callable | None:
+    """How an operand becomes an argument of the numpy function; None means its array as it is."""
+    if m is None:
+        return lambda x: None
+    if m.weak:
+        kind = compute.type
+        if compute.kind in "iu":
+            return lambda x: np.array(x).astype(compute)[()]  # wraps around, as in PyTorch
+        return lambda x: kind(x)
+    if m.numpy == compute:
+        return None
+    return lambda x: x._array.astype(compute)
+
+
+def resolves(ufunc: Any, compute: np.dtype, result: np.dtype) -> bool:
+    """Does the ufunc on `compute` operands give `result` by itself?"""
+    if not isinstance(ufunc, np.ufunc):
+        return False
+    try:
+        return ufunc.resolve_dtypes((compute,) * ufunc.nin + (None,) * ufunc.nout)[-1] == result
+    except TypeError:
+        return False
+
+
+def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
+    """The plan of an elementwise op."""
+    compute, casters, function = elementwise_parts(op, metas)
+    natural = resolves(function, compute, out.numpy)
+    if out.numel >= (LARGE if natural and out.dtype not in dtypes.HALF else LARGE_COMPOSED):
+        return _plan_large(
+            op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None
+        )
+    if natural and out.contiguous and out.ndim and (
+            out.ndim == 1 or all(m.weak or m.shape != out.shape or m.contiguous for m in metas)):
+        fast = _fast_plan(function, metas, casters, compute, out)
+        if fast is not None:
+            return fast
+
+    if not natural:
+        return _composed_plan(function, casters, out)
+
+    def run(*operands: Any) -> Tensor:
+        result = empty_array(out)
+        quiet(lambda: function(*_arguments(casters, operands), out=result))
+        return wrap(result, out)
+
+    return run
+
+
+def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
+    """Plans of functions that numpy computes in several steps, which make their own result."""
+    dtype, shape, contiguous = out.numpy, out.shape, out.contiguous
+
+    def settled(result: Any, arguments: Any) -> Tensor:
+        if (
+            contiguous
+            and type(result) is np.ndarray
+            and result.dtype is dtype
+            and result.shape == shape
+            and result.flags.c_contiguous
+        ):
+            for x in arguments:
+                if x is result:
+                    break
+            else:
+                return wrap(result, out)
+        array = empty_array(out)
+        quiet(np.copyto, array, result, "unsafe")
+        return wrap(array, out)
+
+    if casters == [None]:
+        def run_one(x: Tensor) -> Tensor:
+            argument = x._array
+            return settled(local.run(function, argument), (argument,))
+
+        return run_one
+
+    def run(*operands: Any) -> Tensor:
+        arguments = [x._array if cast is None else cast(x) for cast, x in zip(casters, operands)]
+        return settled(local.run(function, *arguments), arguments)
+
+    return run
+
+
+def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callable | None) -> Callable:
+    """Plans for many elements: pooled memory and all threads; a plain ufunc where one does, else the compiled loop."""
+    kernel: Any = guarded(op, compute, compiled_loop(op, metas, compute, out))
+    if ufunc is not None and out.dtype not in dtypes.HALF:
+        from rushlight.kernels.cpu.elementwise import large_kernel
+
+        kernel = large_kernel(ufunc, kernel)
+
+    def run_compiled(*operands: Any) -> Tensor:
+        result = empty_array(out)
+        kernel(result, *[x._array if isinstance(x, Tensor) else x for x in operands])
+        return wrap(result, out)
+
+    return run_compiled
+
+
+def guarded(op: Op, compute: np.dtype, loop: Callable) -> Callable:
+    """The loop of an op behind the check of its data that its numpy function carries as `guard`: compiled loops cannot
+    raise.
+    """
+    guard = getattr(op.numpy, "guard", None)
+    if guard is None or compute.kind not in "iu":
+        return loop
+
+    def checked(result: np.ndarray, *operands: Any) -> None:
+        guard(*operands)
+        loop(result, *operands)
+
+    return checked
+
+
+def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callable:
+    """The native loop of an elementwise op: `loop(result array, *operand arrays and numbers)`; compiled when first run.
+    """
+    # Brings in the code generator: first large call only.
+    from rushlight.kernels.cpu.elementwise import elementwise_kernel
+
+    sees = [np.dtype(bool) if op.promote == "where" and i == 0 else compute for i in range(len(metas))]
+    return elementwise_kernel(op.scalar, [c if m.weak else m.numpy for m, c in zip(metas, sees)], out.numpy, sees)
+
+
+def elementwise_parts(op: Op, metas: tuple) -> tuple[np.dtype, list, Callable]:
+    """The dtype in which an elementwise call computes, how each operand becomes an argument, and the numpy function."""
+    common = declare.common_dtype(op.functional or op, metas)
+    function = op.numpy or op.scalar
+    compute = common.numpy
+    if common in dtypes.HALF and not resolves(function, compute, declare.out_dtype(op, common).numpy):
+        compute = np.dtype(np.float32)  # half types compute in float32 and round once
+    casters = [_caster(compute, m) for m in metas]
+    if op.promote == "where":
+        casters[0] = None if metas[0].dtype is dtypes.bool else (lambda x: x._array.astype(bool))
+    return compute, casters, function
+
+
+def _arguments(casters: list, operands: tuple) -> list:
+    return [x._array if cast is None else cast(x) for cast, x in zip(casters, operands)]
+
+
+def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, out: Meta) -> Callable | None:
+    """Plans for the commonest small calls, without loops over operands."""
+    new = object.__new__
+
+    def wrapped(array: np.ndarray) -> Tensor:
+        tensor = new(Tensor)
+        tensor._array = array
+        tensor._meta = out
+        tensor._storage = tensor._auto = None
+        return tensor
+
+    if casters == [None]:
+        return lambda x: wrapped(local.run(function, x._array))
+    if casters == [None, None]:
+        def both(x: Tensor, y: Tensor) -> Tensor:
+            tensor = new(Tensor)
+            tensor._array = local.run(function, x._array, y._array)
+            tensor._meta = out
+            tensor._storage = tensor._auto = None
+            return tensor
+
+        return both
+    if len(metas) == 2 and casters[0] is None and metas[1].weak:
+        cast = casters[1] if compute.kind in "iu" or compute.itemsize < 4 else compute.type
+        return lambda x, number: wrapped(local.run(function, x._array, cast(number)))
+    if len(metas) == 2 and casters[1] is None and metas[0].weak:
+        cast = casters[0] if compute.kind in "iu" or compute.itemsize < 4 else compute.type
+        return lambda number, x: wrapped(local.run(function, cast(number), x._array))
+    return None
+
+
+def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
+    """The plan of the twin that writes into operand 0."""
+    compute, casters, function = elementwise_parts(op, metas)
+    common = declare.common_dtype(op.functional, metas)
+    direct = resolves(function, compute, declare.out_dtype(op, common).numpy)
+    large = out.numel >= LARGE and None not in metas
+    loop = guarded(op, compute, compiled_loop(op, metas, compute, out)) if large else None
+
+    def run(*operands: Any) -> Tensor:
+        target = operands[0]
+        array = target._array
+        others = [x for x in operands[1:] if isinstance(x, Tensor)]
+        if loop is not None and not any(np.may_share_memory(x._array, array) for x in others):
+            loop(array, *[x._array if isinstance(x, Tensor) else x for x in operands])
+        elif direct:
+            quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
+        else:
+            quiet(lambda: np.copyto(array, function(*_arguments(casters, operands)), "unsafe"))
+        target.storage().version += 1
+        return target
+
+    return run
