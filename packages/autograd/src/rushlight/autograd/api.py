@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd import engine
-from rushlight.autograd.memory import ones
+from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.node import Edge, Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.errors import shape_text
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
-from rushlight.ops.create import filled
 from rushlight.ops.join import stack
 
 
@@ -117,7 +116,7 @@ def grad(
     edges = [_input_edge(x) for x in sources]
     found = engine.run(_roots(results, grad_outputs), keep, create_graph, edges) if edges else []
     if materialize_grads:
-        found = [_zeros(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(sources, found)]
+        found = [zeros_for(x._meta) if g is None and isinstance(x, Tensor) else g for x, g in zip(sources, found)]
     elif not allow_unused and any(g is None for g in found):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
@@ -168,10 +167,6 @@ def _listed(tensors: Any) -> list:
     if isinstance(tensors, (Tensor, GradientEdge)):
         return [tensors]
     return list(tensors)
-
-
-def _zeros(x: Tensor) -> Tensor:
-    return filled(x._meta.shape, 0, x._meta.dtype, x._meta.device)
 
 
 def _input_edge(x: Any) -> Edge:

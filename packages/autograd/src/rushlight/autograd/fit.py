@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rushlight.autograd.memory import zeros_for
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
-from rushlight.ops.create import filled
 
 
 def fit(name: str, index: int, grad: Tensor | None, want: Meta) -> Tensor:
@@ -16,7 +16,7 @@ def fit(name: str, index: int, grad: Tensor | None, want: Meta) -> Tensor:
     None stands for zeros. Raises RuntimeError when the shapes do not allow it, TypeError when `grad` is not a tensor.
     """
     if grad is None:
-        return filled(want.shape, 0, want.dtype, want.device)
+        return zeros_for(want)
     if not isinstance(grad, Tensor) and not hasattr(grad, "_meta"):
         raise TypeError(f"{name}: expected a Tensor or None as gradient {index}, got {type(grad).__name__}")
     m = grad._meta

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.fit import fit
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
 from rushlight.autograd.saved import Packed, quietly
 from rushlight.autograd.state import CUSTOM, edge_of, new_state, view_of
 from rushlight.autograd.views import check_writable, rewrite_history
 from rushlight.core.tensor import Tensor, wrap
-from rushlight.ops.create import filled
 
 
 class FunctionCtx:
@@ -119,10 +119,7 @@ class FunctionNode(FunctionCtx, Node):
 
     def apply(self, grads: list, keep: bool) -> list:
         if self.materialize_grads:
-            grads = [
-                filled(m.shape, 0, m.dtype, m.device) if g is None and m is not None else g
-                for g, m in zip(grads, self.output_metas)
-            ]
+            grads = [zeros_for(m) if g is None and m is not None else g for g, m in zip(grads, self.output_metas)]
         if self.function.backward is Function.backward and self.function.vjp is not Function.vjp:
             results = self.function.vjp(self, *grads)
         else:

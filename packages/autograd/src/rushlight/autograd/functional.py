@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.api import grad
+from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
@@ -34,10 +35,6 @@ def _prepared(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tup
     return tuple([x.detach().requires_grad_(need_graph and x.dtype.is_inexact) for x in inputs])
 
 
-def _zeros_like(x: Tensor) -> Tensor:
-    return filled(tuple(x.shape), 0, x.dtype, x.device)
-
-
 def _finished(value: Any, create_graph: bool) -> Any:
     """The results without history, unless it is wanted."""
     if isinstance(value, tuple):
@@ -54,7 +51,7 @@ def _gradients(name: str, outputs: tuple, inputs: tuple, weights: Any, create_gr
             "depend on its inputs in a differentiable manner when strict=True"
         )
     if not kept:
-        return tuple([_zeros_like(x) for x in inputs])
+        return tuple([zeros_for(x._meta) for x in inputs])
     found = grad(
         [y for y, _ in kept],
         inputs,
@@ -68,7 +65,7 @@ def _gradients(name: str, outputs: tuple, inputs: tuple, weights: Any, create_gr
             f"{name}: an output of the user-provided function is independent of an input; this is not allowed "
             "when strict=True"
         )
-    return tuple([_zeros_like(x) if g is None else g for x, g in zip(inputs, found)])
+    return tuple([zeros_for(x._meta) if g is None else g for x, g in zip(inputs, found)])
 
 
 def _direction(name: str, v: Any, like: tuple) -> tuple:
@@ -78,7 +75,7 @@ def _direction(name: str, v: Any, like: tuple) -> tuple:
             raise RuntimeError(
                 f"{name}: the vector v can only be None if the other side is a single Tensor with one element"
             )
-        return (filled(tuple(like[0].shape), 1, like[0].dtype, like[0].device),)
+        return (ones(like[0]._meta),)
     _, vectors = _tuple(name, "v", v)
     if len(vectors) != len(like):
         raise RuntimeError(f"{name}: v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}")
@@ -127,7 +124,7 @@ def jvp(
         vectors = _direction("jvp", v, sources)
         sources = _prepared(sources, create_graph)
         many, outputs = _tuple("jvp", "outputs of func", func(*sources))
-        weights = tuple([_zeros_like(y).requires_grad_() for y in outputs])
+        weights = tuple([zeros_for(y._meta).requires_grad_() for y in outputs])
         pulled = _gradients("jvp", outputs, sources, weights, True, strict)
         found = _gradients("jvp", pulled, weights, vectors, create_graph, False)
     return _finished(outputs if many else outputs[0], create_graph), _finished(
@@ -198,7 +195,7 @@ def hessian(
     def gradient(*values: Tensor) -> tuple:
         y = func(*values)
         _single("hessian", y)
-        found = _gradients("hessian", (y,), values, (filled(tuple(y.shape), 1, y.dtype, y.device),), True, strict)
+        found = _gradients("hessian", (y,), values, (ones(y._meta),), True, strict)
         return found
 
     rows = jacobian(gradient, sources, create_graph, strict, vectorize)
@@ -221,7 +218,7 @@ def vhp(
         sources = _prepared(sources, create_graph)
         y = func(*sources)
         _single("vhp", y)
-        first = _gradients("vhp", (y,), sources, (filled(tuple(y.shape), 1, y.dtype, y.device),), True, strict)
+        first = _gradients("vhp", (y,), sources, (ones(y._meta),), True, strict)
         found = _gradients("vhp", first, sources, vectors, create_graph, False)
     return _finished(y, create_graph), _finished(found if several else found[0], create_graph)
 

@@ -60,6 +60,11 @@ def copied(grad: Tensor) -> Tensor:
     return wrap(grad._array.copy(), m) if is_small(m) and not m.requires_grad else clone(grad)
 
 
+def zeros_for(m: Meta) -> Tensor:
+    """Zeros like a tensor with this metadata: the gradient where there is no dependence."""
+    return filled(m.shape, 0, m.dtype, m.device)
+
+
 def ones(m: Meta) -> Tensor:
     """The gradient to start with."""
     m = m.with_grad(False)

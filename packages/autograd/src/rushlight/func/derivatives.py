@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd import api
+from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import AccumulateGrad
 from rushlight.core.errors import shape_text
@@ -58,17 +59,13 @@ class _Level:
         return build([self.result(x) for x in values])
 
 
-def _zeros(x: Tensor) -> Tensor:
-    return filled(tuple(x.shape), 0, x.dtype, x.device)
-
-
 def _gradients(outputs: list, inputs: list, weights: list) -> list:
     """Differentiable gradients, zeros where there is no dependence."""
     pairs = [(y, w) for y, w in zip(outputs, weights) if isinstance(y, Tensor) and y.requires_grad]
     if not pairs:
-        return [_zeros(x) for x in inputs]
+        return [zeros_for(x._meta) for x in inputs]
     found = api.grad([y for y, _ in pairs], inputs, [w for _, w in pairs], create_graph=True, allow_unused=True)
-    return [_zeros(x) if g is None else g for x, g in zip(inputs, found)]
+    return [zeros_for(x._meta) if g is None else g for x, g in zip(inputs, found)]
 
 
 def _chosen(name: str, argnums: Argnums, args: tuple) -> tuple[list, Callable]:
@@ -115,7 +112,7 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
             if not isinstance(output, Tensor) or output.ndim:
                 found = shape_text(output.shape) if isinstance(output, Tensor) else type(output).__name__
                 raise RuntimeError(f"grad: expected the function to return a scalar tensor (0 dimensions), got {found}")
-            gradients = _gradients([output], level.inputs, [filled((), 1, output.dtype, output.device)])
+            gradients = _gradients([output], level.inputs, [ones(output._meta)])
             gradient = fill(gradients)[1]
         result = level.results(gradient), level.result(output)
         return (result[0], (result[1], level.results(aux))) if has_aux else result
@@ -205,7 +202,7 @@ def _linear(level: _Level, outputs: list) -> Callable[[list], list]:
 
     It is the derivative of the product from the left by its vector, in which that is linear: two backward passes.
     """
-    weights = [_zeros(y).requires_grad_() for y in outputs]
+    weights = [zeros_for(y._meta).requires_grad_() for y in outputs]
     level.own |= {id(w) for w in weights}
     pulled = _gradients(outputs, level.inputs, weights)
     return lambda directions: _gradients(pulled, weights, directions)
@@ -304,7 +301,7 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
         columns: list[list[list[Tensor]]] = [[[] for _ in values] for _ in outputs]
         for k, x in enumerate(values):
             for i in range(x.numel()):
-                unit = [_zeros(v) for v in values]
+                unit = [zeros_for(v._meta) for v in values]
                 unit[k] = _unit(x, i)
                 for j, t in enumerate(push(*unit)):
                     columns[j][k].append(t)

@@ -1,14 +1,9 @@
 """Gradients of copies and conversions."""
 
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import nondifferentiable, vjp
 from rushlight.core.layout import preserve_format
 from rushlight.ops import prims
-from rushlight.ops.create import filled
-
-
-def zeros_for(meta):
-    """Zeros of the shape, dtype and device of a meta."""
-    return filled(meta.shape, 0, meta.dtype, meta.device)
 
 
 def _convert(g, input_meta):

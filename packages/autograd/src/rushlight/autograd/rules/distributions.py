@@ -1,6 +1,6 @@
 """Random numbers change in steps with their parameters, or are held fixed: the gradient is zero, as PyTorch has it."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 

@@ -1,6 +1,6 @@
 """Gradients of reading by index tensors: the gradient goes back to the places it was read from."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import nondifferentiable, vjp
 from rushlight.ops import prims
 from rushlight.ops.index_along import index_add_op

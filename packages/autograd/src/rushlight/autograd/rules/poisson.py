@@ -1,6 +1,6 @@
 """Poisson numbers change in steps with their rates."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 

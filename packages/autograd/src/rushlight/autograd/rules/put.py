@@ -1,6 +1,6 @@
 """Gradients of writing by index tensors and masks: none flows to what is overwritten."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 from rushlight.ops.gather import take_op

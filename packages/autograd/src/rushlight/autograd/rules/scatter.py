@@ -1,6 +1,6 @@
 """Gradients of scatter and its like: the places written to take their gradient from the index."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 from rushlight.ops.gather import gather_op

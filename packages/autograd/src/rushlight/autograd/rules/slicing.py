@@ -1,6 +1,6 @@
 """Gradients of views of a part of a tensor."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 from rushlight.ops.join import cat_op, stack_op

@@ -1,6 +1,6 @@
 """Gradients of views by arbitrary strides."""
 
-from rushlight.autograd.rules.copy import zeros_for
+from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.rules.registry import vjp
 from rushlight.core.layout import contiguous_format
 from rushlight.ops import prims
