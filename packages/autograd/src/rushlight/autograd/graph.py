@@ -133,8 +133,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     the first (`"any"`).
 
     Only the tensors count whose gradient the pass computes, as far as it can be told: those of which a gradient has
-    come.
-    Raises ValueError for another mode.
+    come. Raises ValueError for another mode.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: expects mode to be one of ('all', 'any') but got {mode}")

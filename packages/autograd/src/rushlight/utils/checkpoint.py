@@ -35,7 +35,8 @@ def checkpoint(
     keeping them.
 
     The random state of the first pass is restored for the second unless `preserve_rng_state=False`. With
-    `use_reentrant` the second pass is a backward pass of its own and gradients reach only `args`. Raises
+    `use_reentrant` the second pass is a backward pass of its own and gradients reach only `args`. The second pass
+    always runs to its end, whatever `early_stop` says, and `debug` adds nothing: the error names the tensor. Raises
     CheckpointError when the second pass saves other tensors than the first.
 
     Example:
@@ -53,10 +54,10 @@ def checkpoint(
                 f"{', '.join(kwargs) or 'context_fn'}"
             )
         return _Reentrant.apply(function, preserve_rng_state, *args)
-    first, second = context_fn() if context_fn is not None else (contextlib.nullcontext(), contextlib.nullcontext())
-    frame = _Frame(function, args, kwargs, preserve_rng_state, second, determinism_check != "none")
     if not mode.enabled:
         return function(*args, **kwargs)
+    first, second = context_fn() if context_fn is not None else (contextlib.nullcontext(), contextlib.nullcontext())
+    frame = _Frame(function, args, kwargs, preserve_rng_state, second, determinism_check != "none")
     with saved_tensors_hooks(frame.pack, frame.unpack), first:
         return function(*args, **kwargs)
 

@@ -1,9 +1,8 @@
 """Scaled dot-product attention on numpy arrays, in blocks whose scores stay in the cache.
 
 Scores and probabilities are never all in memory: the forward pass keeps one number per query (the logarithm of the sum
-of exponentials),
-from which the backward pass makes the probabilities of a block again. Blocks of different samples run on different
-threads.
+of exponentials), from which the backward pass makes the probabilities of a block again. Blocks of different samples run
+on different threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Convolution on numpy arrays: windows gathered into columns, then one matrix product per sample (BLAS).
 
 `x` is (N, C, *size), `w` is (F, C / groups, *kernel), the columns of a sample are (C * prod(kernel), prod(out)). The
-three functions are
-each other's gradients: `conv`, `conv_transpose` (gradient by `x`) and `conv_weight` (gradient by `w`).
+three functions are each other's gradients: `conv`, `conv_transpose` (gradient by `x`) and `conv_weight` (gradient by
+`w`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Native loops written by hand, for what no scalar definition describes: rows that are normalized, windows, scatters.
 
 A source defines `kernel(lo, hi, layout, arrays...)`, a share of independent tasks, in the language of `source.py`'s
-loops; `T` stands for
-the element type, and an assignment `y = exp(...)` becomes the vectorisable polynomial. Arrays must be C-contiguous.
+loops; `T` stands for the element type, and an assignment `y = exp(...)` becomes the vectorisable polynomial. Arrays
+must be C-contiguous.
 """
 
 from __future__ import annotations

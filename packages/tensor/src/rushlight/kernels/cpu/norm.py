@@ -1,9 +1,8 @@
 """layer_norm by rows and batch_norm by channels: numpy for small arrays, native loops for large ones.
 
 The native loops take each row (or each channel) through all its passes while it is in the cache. Gradients by weight
-and bias are sums
-over rows: each task adds up a block of rows, whose size does not depend on the number of threads, so results do not
-either.
+and bias are sums over rows: each task adds up a block of rows, whose size does not depend on the number of threads, so
+results do not either.
 """
 
 from __future__ import annotations
