@@ -1,0 +1,59 @@
+"""Helpers that the distributions share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import rushlight
+from rushlight import Tensor
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape. ValueError for other values."""
+    if not all(isinstance(v, (Tensor, int, float)) for v in values):
+        raise ValueError("Input arguments must all be instances of Number or Tensor.")
+    like = next((v for v in values if isinstance(v, Tensor)), None)
+    dtype = rushlight.get_default_dtype() if like is None else like.dtype
+    device = None if like is None else like.device
+    made = [v if isinstance(v, Tensor) else rushlight.tensor(float(v), dtype=dtype, device=device) for v in values]
+    return tuple(rushlight.broadcast_tensors(*made))
+
+
+def tiny_clamped(probs: Tensor) -> Tensor:
+    """Probabilities kept away from 0 and 1, so that their logarithms are finite."""
+    eps = rushlight.finfo(probs.dtype).eps
+    return probs.clamp(eps, 1 - eps)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Probabilities of log-odds, or of unnormalised log-probabilities."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Log-odds, or log-probabilities."""
+    inside = tiny_clamped(probs)
+    return inside.log() - (-inside).log1p() if is_binary else inside.log()
+
+
+class lazy_property:
+    """A method computed once per instance and then kept as an attribute."""
+
+    def __init__(self, wrapped: Callable) -> None:
+        self.wrapped = wrapped
+        functools.update_wrapper(self, wrapped)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        with rushlight.enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
+
+
+def sum_last(value: Tensor, n: int) -> Tensor:
+    """The sum over the last `n` dimensions."""
+    return value if n == 0 else value.reshape(*value.shape[: value.dim() - n], -1).sum(-1)
