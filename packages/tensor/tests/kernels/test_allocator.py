@@ -83,6 +83,16 @@ def test_limit_bounds_the_cache():
         allocator.set_cache_limit(former)
 
 
+def test_default_limit_sees_the_container(monkeypatch, tmp_path):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(allocator, "_CONTAINER_LIMITS", (str(tmp_path / "absent"), str(limit)))
+    of_machine = allocator._default_limit()
+    limit.write_text("max\n")
+    assert allocator._default_limit() == of_machine
+    limit.write_text(f"{1 << 20}\n")
+    assert allocator._default_limit() == 1 << 18
+
+
 def test_threads_never_share_a_block():
     wrong = []
 

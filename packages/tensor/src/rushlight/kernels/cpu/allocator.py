@@ -14,6 +14,7 @@ it only appends to a queue; the queue is sorted into the free lists by the next 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -54,11 +55,19 @@ _lock = threading.Lock()
 _counts = {"hits": 0, "misses": 0, "reserved": 0, "cached": 0}
 
 
+# Where Linux tells the memory that a container may use (control groups 2 and 1); the machine may have much more.
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
 def _default_limit() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-    except (AttributeError, OSError, ValueError):
-        return 2 << 30
+    """A quarter of the memory that this process may use."""
+    found = [8 << 30]
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CONTAINER_LIMITS:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found.append(int(file.read()))  # or the word "max"
+    return min(found) // 4
 
 
 _limit = _default_limit()
@@ -149,8 +158,10 @@ def empty_cache() -> None:
 
 
 def set_cache_limit(nbytes: int) -> int:
-    """Keep at most `nbytes` of free memory for reuse; returns the former limit. A quarter of the machine's memory by
-    default."""
+    """Keep at most `nbytes` of free memory for reuse; returns the former limit.
+
+    By default it is a quarter of the memory of the machine, or of the container.
+    """
     global _limit
     former, _limit = _limit, nbytes
     return former
