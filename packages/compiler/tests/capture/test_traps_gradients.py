@@ -189,3 +189,20 @@ def test_overwritten_without_gradients(check):
         return c(torch.ones(3, requires_grad=True), ones()), c(ones(), ones())
 
     check(scenario, captured=None)
+
+
+def test_detach_in_place(check):
+    def scenario(compile):
+        def stop(v):
+            inner = v * 4.0
+            inner.detach_()
+            return inner * v, inner.requires_grad, inner
+
+        c = compile(stop)
+        v = torch.tensor([1.0, 3.0], requires_grad=True)
+        out, flag, inner = c(v)
+        out.sum().backward()
+        inner.add_(1)
+        return out, flag, inner, v
+
+    check(scenario)

@@ -445,3 +445,19 @@ def test_random_draws_on_another_thread_during_a_capture(check):
         c(torch.ones(n, 3))
     thread.join()
     assert len(set(drawn)) == 50
+
+
+def test_framework_constants(check):
+    def scenario(compile):
+        def f(x, layout):
+            low = torch.finfo(x.dtype).min
+            y = x.to(memory_format=layout).masked_fill(x > 2, low)
+            facts = torch.iinfo(torch.int8).max, torch.Size([1, 2]), x.layout == torch.strided, str(x.dtype), y.stride()
+            return y, *facts
+
+        c = compile(f)
+        x = torch.ones(2, 3, 2, 2) * 3
+        first = c(x, torch.channels_last)
+        return first[:3], first[3:], c(x, torch.contiguous_format)[0], c(x.double(), torch.channels_last)[0]
+
+    check(scenario)

@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 from typing import Any
 
 from rushlight.core.devices import device
-from rushlight.core.dtypes import dtype
+from rushlight.core.dtypes import dtype, finfo, iinfo
 from rushlight.core.meta import Meta, Size
 
 # Packages whose functions only handle metadata and call ops: they run natively on tracers.
@@ -115,7 +115,7 @@ def is_plain(obj: Any) -> bool:
 
 def is_leaf_object(obj: Any) -> bool:
     """Immutable framework objects, whose attributes and methods run natively."""
-    return isinstance(obj, (dtype, device, Size, Meta))
+    return isinstance(obj, (dtype, device, Size, Meta, finfo, iinfo))
 
 
 def own_code(obj: Any) -> bool:
@@ -152,4 +152,5 @@ def is_pure(fn: Any) -> bool:
 
 
 # Types whose constructors run natively on concrete arguments.
-PURE_CONSTRUCTORS = frozenset((int, float, bool, complex, str, bytes, range, slice, frozenset, Size, device))
+PURE_CONSTRUCTORS = frozenset((int, float, bool, complex, str, bytes, range, slice, frozenset, Size, device, finfo,
+                               iinfo))

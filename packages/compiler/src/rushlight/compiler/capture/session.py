@@ -33,13 +33,15 @@ from rushlight.compiler.capture.value import (
 )
 from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
 from rushlight.core.devices import device
+from rushlight.core.layout import layout, memory_format
 from rushlight.core.meta import Meta, Size
 from rushlight.core.tensor import Tensor
 
 # Immutable types whose values a guard compares with `==`.
 BY_VALUE = frozenset((int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range, Size))
 # Things that a guard compares with `is`, and that the entry may keep alive.
-BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, enum.Enum)
+BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, memory_format, layout,
+               enum.Enum)
 
 STEP_LIMIT = 400_000
 DEPTH_LIMIT = 80

@@ -268,6 +268,13 @@ class Recorder:
         if not root._meta.requires_grad and root._views > chain:
             raise Abort("an in-place change that brings gradients to a tensor with views")
 
+    def detach_in_place(self, target: Tracer) -> None:
+        """`tensor.detach_()` of a tensor that the program made."""
+        if target._origin is not None or target._parent is not None or target._views:
+            raise Abort("detach_ of an input or of a tensor with views")
+        target._meta = target._meta.with_grad(False)
+        target._node = self.graph.call(prims.detach, (self.current(target),), (), target._meta)
+
     def assign(self, target: Tracer, value: Tracer) -> None:
         """Give a tensor a new value, through the views that lead to it."""
         if target._parent is not None:

@@ -24,6 +24,7 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
 
 Args = list[Value]
@@ -60,6 +61,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
                 raise Abort(f"{cls.__name__} of a {kind.__name__}")
             return call.call(session, found, [], {})
     try:
+        if cls is Size:
+            return constant(Size([session.plain(x) for a in args for x in iterate.unpack(session, a)]))
         if cls is frozenset:
             return constant(frozenset(*[methods.keys_of(session, a) for a in args]))
         return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))

@@ -14,7 +14,7 @@ from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.semantics import container
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled
-from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, Value, constant
+from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, TensorV, Value, constant
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -70,6 +70,9 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         kind = session.type_of(args[0]).__name__
         if kind in ("no_grad", "enable_grad"):
             return GradModeV(kind == "enable_grad")
+    if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):
+        session.recorder.detach_in_place(args[0].tracer)
+        return args[0]
     if module.startswith("rushlight.compiler") and name == "is_compiling":
         return constant(True)
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
