@@ -30,7 +30,7 @@ CONTINUOUS = {
     "Weibull": (D.Weibull(1.5, 2.0), 0.001, 10),
     "Kumaraswamy": (D.Kumaraswamy(2.0, 3.0), 0.0001, 0.9999),
     "InverseGamma": (D.InverseGamma(5.0, 2.0), 0.01, 60),
-    "RelaxedBernoulli": (D.RelaxedBernoulli(tensor(0.7), tensor(0.4)), 0.0005, 0.9995),
+    "RelaxedBernoulli": (D.RelaxedBernoulli(tensor(1.5), tensor(0.4)), 0.0001, 0.9999),
     "Mixture": (D.MixtureSameFamily(D.Categorical(tensor([0.3, 0.7])), D.Normal(tensor([-2.0, 2.0]), 1.0)), -12, 12),
 }
 DISCRETE = {

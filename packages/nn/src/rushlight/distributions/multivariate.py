@@ -18,8 +18,9 @@ class MultivariateNormal(Distribution):
 
     Example:
         >>> import rushlight
-        >>> rushlight.distributions.MultivariateNormal(rushlight.zeros(2),
-        rushlight.eye(2)).log_prob(rushlight.zeros(2)) tensor(-1.8379)
+        >>> normal = rushlight.distributions.MultivariateNormal(rushlight.zeros(2), rushlight.eye(2))
+        >>> normal.log_prob(rushlight.zeros(2))
+        tensor(-1.8379)
     """
 
     arg_constraints: Any = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +42,7 @@ class lazy_property:
 
     def __init__(self, wrapped: Callable) -> None:
         self.wrapped = wrapped
-        functools.update_wrapper(self, wrapped)
+        self.__doc__ = wrapped.__doc__
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
