@@ -78,6 +78,21 @@ def test_multi_grad_hook():
     assert seen == [[[2], [1]]]
 
 
+def test_multi_grad_hook_in_passes_that_do_not_reach_all_tensors():
+    x, y = leaf(1), leaf(2)
+    together, first = [], []
+    graph.register_multi_grad_hook((x, y), lambda grads: together.append([g and g.item() for g in grads]))
+    graph.register_multi_grad_hook((x, y), lambda g: first.append(g.item()), mode="any")
+    x.register_hook(lambda g: 1 / 0 if g.item() == 7 else None)
+    (x * 3).backward()
+    with pytest.raises(ZeroDivisionError):
+        (x * 7).backward()
+    (y * 5).backward()
+    leaf(1).backward()
+    assert together == [[3, None], [None, 5]]
+    assert first == [3, 7, 5]
+
+
 def test_saved_tensors_go_through_the_hooks():
     kept = []
 

@@ -36,17 +36,19 @@ def run(
     Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned
     instead (None where none came), and only the nodes on the way to them run.
     """
-    before = mode.enabled
+    before, outer = mode.enabled, mode.at_end
+    mode.at_end = at_end = []
     set_enabled(create_graph)
     try:
-        if inputs is None:
-            _run(roots, keep_graph, None, {})
-            return []
-        captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs}
-        _run(roots, keep_graph, _on_the_way(roots, captured), captured)
-        return [captured[node].get(output) for node, output in inputs]
+        captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs or ()}
+        _run(roots, keep_graph, None if inputs is None else _on_the_way(roots, captured), captured)
+        for finish in at_end:
+            finish()
+        return [captured[node].get(output) for node, output in inputs or ()]
     finally:
         set_enabled(before)
+        mode.at_end = outer
+        at_end.clear()  # a hook that remembers the pass by this list must not be held by it in turn
 
 
 def _on_the_way(roots: list[Root], goals: dict[Node, dict]) -> set[Node]:

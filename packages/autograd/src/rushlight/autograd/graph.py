@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rushlight.autograd.api import GradientEdge
 from rushlight.autograd.modes import Decorating, mode
+from rushlight.autograd.modes import mode as this_thread
 from rushlight.autograd.node import Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.tensor import Tensor
@@ -129,31 +131,40 @@ class _Handles:
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> _Handles:
-    """Call `fn` once per backward pass: with the list of all gradients when the last is there (`mode="all"`), or with
-    the first (`"any"`).
+    """Call `fn` once per backward pass: with the list of all gradients (`mode="all"`), or with the first (`"any"`).
 
-    Only the tensors count whose gradient the pass computes, as far as it can be told: those of which a gradient has
-    come. Raises ValueError for another mode.
+    The list is there when the last of the tensors has its gradient; when the pass does not reach all of them, at its
+    end, with None for the others. A pass that reaches none calls nothing. Raises ValueError for another mode.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
-    grads: dict[int, Tensor] = {}
+    arrived = _Arrived()
 
     def hook(i: int) -> Callable[[Tensor], None]:
-        def arrived(grad: Tensor) -> None:
-            with lock:
-                first = not grads
-                grads[i] = grad
-                complete = len(grads) == len(tensors)
-                values = [grads.get(k) for k in range(len(tensors))]
-                if complete:
-                    grads.clear()
-            if mode == "any" and first:
-                fn(grad)
-            if mode == "all" and complete:
+        def take(grad: Tensor) -> None:
+            if arrived.in_pass is not this_thread.at_end:
+                arrived.in_pass, arrived.grads = this_thread.at_end, {}
+                this_thread.at_end.append(partial(finish, arrived.grads))
+                if mode == "any":
+                    fn(grad)
+            arrived.grads[i] = grad
+            if len(arrived.grads) == len(tensors):
+                finish(arrived.grads)
+
+        return take
+
+    def finish(grads: dict[int, Tensor]) -> None:
+        if grads:
+            values = [grads.get(i) for i in range(len(tensors))]
+            grads.clear()
+            if mode == "all":
                 fn(values)
 
-        return arrived
-
     return _Handles([x.register_hook(hook(i)) for i, x in enumerate(tensors)])
+
+
+class _Arrived(threading.local):
+    """The gradients that have come in the pass that runs on this thread, which its list `at_end` stands for."""
+
+    in_pass: list | None = None
+    grads: dict[int, Tensor]

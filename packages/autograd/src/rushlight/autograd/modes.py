@@ -24,6 +24,7 @@ class _Mode(threading.local):
         self.check_nan = True
         self.saved_hooks: list[tuple[Callable, Callable]] = []
         self.hooks_forbidden: str | None = None
+        self.at_end: list[Callable[[], None]] = []  # what the backward pass that runs has to call when it is done
 
     def update(self) -> None:
         """Recompute `plain` after a change."""
