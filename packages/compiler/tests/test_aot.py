@@ -34,7 +34,9 @@ def equal(got, want) -> None:
     assert (got is None) == (want is None)
     if want is not None:
         assert got._meta is want._meta
-        assert rushlight.allclose(got.detach(), want.detach(), rtol=1e-5 if want.dtype.itemsize > 2 else 1e-2, equal_nan=True)
+        assert rushlight.allclose(
+            got.detach(), want.detach(), rtol=1e-5 if want.dtype.itemsize > 2 else 1e-2, equal_nan=True
+        )
 
 
 def agree(compile, fn, *inputs) -> None:
@@ -45,7 +47,9 @@ def agree(compile, fn, *inputs) -> None:
         results = run(*inputs)
         results = results if isinstance(results, tuple) else (results,)
         out = [r for r in results if r.requires_grad]
-        found.append((results, grad(out, wanted, [rushlight.ones_like(r) for r in out], allow_unused=True) if out else ()))
+        found.append(
+            (results, grad(out, wanted, [rushlight.ones_like(r) for r in out], allow_unused=True) if out else ())
+        )
     for want, got in zip(*found):
         assert len(got) == len(want)
         for a, b in zip(got, want):
@@ -156,7 +160,9 @@ def test_graphs_whose_outputs_are_inputs_and_views(backend):
     graph, x = Graph(), leaf(2, 3)
     value = graph.input(x._meta)
     permuted = graph.call(prims.permute, (value,), ((1, 0),), x.T._meta)
-    rows = graph.call(prims.unbind, (graph.call(prims.exp, (value,), (), x._meta),), (0,), tuple([r._meta for r in x.unbind(0)]))
+    rows = graph.call(
+        prims.unbind, (graph.call(prims.exp, (value,), (), x._meta),), (0,), tuple([r._meta for r in x.unbind(0)])
+    )
     graph.output([value, permuted, *rows, permuted])
     same, view, first, second, again = lookup(backend)(graph, [x._meta], {})([x])
     assert same is x and view._base is x and again is view
@@ -167,8 +173,9 @@ def test_graphs_whose_outputs_are_inputs_and_views(backend):
 # what is saved
 
 
-@pytest.mark.parametrize("fn, change", [
-    (lambda x, w: x * w, lambda x, y: x.mul_(2)), (lambda x, w: (x * w).exp(), lambda x, y: y.add_(1))])
+@pytest.mark.parametrize(
+    "fn, change", [(lambda x, w: x * w, lambda x, y: x.mul_(2)), (lambda x, w: (x * w).exp(), lambda x, y: y.add_(1))]
+)
 def test_changed_saved_tensors_are_an_error(compile, fn, change):
     for run in (fn, compile(fn)):
         x, w = rushlight.ones(3), leaf(3)
@@ -196,8 +203,8 @@ def test_gradients_of_an_in_place_change_of_a_result(compile):
 def test_a_graph_can_be_used_twice_only_if_retained(compile):
     x = leaf(3)
     y = compile(lambda x: (x * x).exp())(x)
-    first, = grad(y.sum(), x, retain_graph=True)
-    second, = grad(y.sum(), x)
+    (first,) = grad(y.sum(), x, retain_graph=True)
+    (second,) = grad(y.sum(), x)
     equal(second, first)
     with pytest.raises(RuntimeError, match="second time"):
         y.sum().backward()
@@ -228,7 +235,7 @@ def test_saved_tensors_are_let_go_after_the_backward_pass(compile):
 def test_gradients_of_some_inputs(compile):
     x, y = leaf(3), leaf(3, seed=1)
     out = compile(lambda x, y: (x * y).tanh())(x, y)
-    want, = grad((x * y).tanh().sum(), y)
+    (want,) = grad((x * y).tanh().sum(), y)
     equal(grad(out.sum(), y)[0], want)
 
 
@@ -247,13 +254,16 @@ def test_gradients_add_up_in_leaves(compile):
 
 
 def test_double_backward(compile):
-    for fn in (lambda x, y: (x * y).exp() * x, lambda x, y: x ** 3 + y, lambda x, y: (x @ y.T).tanh()):
+    for fn in (lambda x, y: (x * y).exp() * x, lambda x, y: x**3 + y, lambda x, y: (x @ y.T).tanh()):
         seconds = []
         for run in (fn, compile(fn)):
             x, y = leaf(3, 3), leaf(3, 3, seed=1)
             first = grad(run(x, y).sum(), (x, y), create_graph=True)
-            second = grad((first[0] ** 2).sum() + (first[1] * 2).sum(), (x, y), allow_unused=True, retain_graph=True) \
-                if any(f.requires_grad for f in first) else ()
+            second = (
+                grad((first[0] ** 2).sum() + (first[1] * 2).sum(), (x, y), allow_unused=True, retain_graph=True)
+                if any(f.requires_grad for f in first)
+                else ()
+            )
             seconds.append((*first, *second))
         for got, want in zip(*seconds):
             equal(None if got is None else got.detach(), None if want is None else want.detach())
@@ -264,8 +274,8 @@ def test_double_backward_with_inputs_that_depend_on_each_other(compile):
     fn = lambda x, y: x * y * y  # noqa: E731
     for run in (fn, compile(fn)):
         x = leaf(3)
-        first, = grad(run(x, x.exp()).sum(), x, create_graph=True)
-        both, = grad(run(x, x).sum(), x, create_graph=True)
+        (first,) = grad(run(x, x.exp()).sum(), x, create_graph=True)
+        (both,) = grad(run(x, x).sum(), x, create_graph=True)
         found.append([first.detach(), both.detach(), grad(first.sum() + both.sum(), x)[0]])
     for got, want in zip(*found):
         equal(got, want)
@@ -313,7 +323,7 @@ def test_saved_tensor_hooks_see_the_tensors(backend):
     graph.output([graph.call(prims.mul, (value, value), (), x._meta)])
     fn = lookup(backend)(graph, [x._meta], {})
     with rushlight.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
-        y, = fn([x])
+        (y,) = fn([x])
     equal(grad(y.sum(), x)[0], 2 * x.detach())
     assert seen
 

@@ -18,8 +18,13 @@ from rushlight.core.samples import samples_of
 from rushlight.core.tensor import Tensor
 
 rushlight.tensor(0)  # the first use declares all ops
-CASES = [pytest.param(op, sample, id=f"{name}-{i}") for name, op in sorted(REGISTRY.items()) if not op.mutates
-         for i, sample in enumerate(samples_of(op)) if not op.random]
+CASES = [
+    pytest.param(op, sample, id=f"{name}-{i}")
+    for name, op in sorted(REGISTRY.items())
+    if not op.mutates
+    for i, sample in enumerate(samples_of(op))
+    if not op.random
+]
 has_autograd = importlib.util.find_spec("rushlight.autograd") is not None
 
 
@@ -53,7 +58,9 @@ def test_compiled_call_equals_eager(op, sample):
     got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
     for a, b in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
         assert a._meta is b._meta
-        if op.kind == "elementwise" and b.dtype.is_inexact:  # eager takes numpy's functions for few elements: other last bits
+        if (
+            op.kind == "elementwise" and b.dtype.is_inexact
+        ):  # eager takes numpy's functions for few elements: other last bits
             close = 4 * rushlight.finfo(b.dtype).eps
             np.testing.assert_allclose(wide(a), wide(b), rtol=close, atol=close)
         else:
@@ -78,14 +85,18 @@ def test_compiled_gradients_equal_eager(op, sample):
 
     if op in NONDIFFERENTIABLE:
         pytest.skip("no gradient")
-    operands = tuple([x.requires_grad_() if isinstance(x, Tensor) and x.dtype.is_inexact else x for x in tensors(sample.operands)])
+    operands = tuple(
+        [x.requires_grad_() if isinstance(x, Tensor) and x.dtype.is_inexact else x for x in tensors(sample.operands)]
+    )
     leaves = [x for x in operands if isinstance(x, Tensor) and x.requires_grad]
     expected = op.apply(operands, sample.params) if leaves else ()
     expected = expected if isinstance(expected, tuple) else (expected,)
     wanted = [r for r in expected if r.requires_grad]
     if not wanted or op.infer_metas(operands, sample.params) is None:
         pytest.skip("no gradient")
-    graph, inputs = graph_of(op, operands, sample.params, tuple([r._meta for r in expected]) if len(expected) > 1 else expected[0]._meta)
+    graph, inputs = graph_of(
+        op, operands, sample.params, tuple([r._meta for r in expected]) if len(expected) > 1 else expected[0]._meta
+    )
     got = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})(inputs)
     cotangents = [rushlight.ones(r.shape, dtype=r.dtype) for r in wanted]
     outputs = [r for r in got if r.requires_grad]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight
+from rushlight.compiler.backends.registry import lookup
 from rushlight.compiler.codegen.program import compile_program
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
@@ -14,45 +18,77 @@ from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 from rushlight.compiler.lower.fuse import groups_of
-from rushlight.core.op import prims
+from rushlight.core.meta import meta
+from rushlight.core.op import meta_of, prims
 
 rushlight.tensor(0)
 UNARY = ("neg", "exp", "tanh", "sigmoid", "relu")
 BINARY = ("add", "sub", "mul", "maximum")
+KINDS = (
+    "unary", "binary", "binary", "where", "number", "sum", "mean", "permute", "expand", "product", "linear",
+)  # fmt: skip
 SHAPES = ((3, 4), (4,), (3, 1))
 
 
 @st.composite
-def graphs(draw) -> Graph:
-    """Graphs of up to 12 calls on three inputs of shapes that broadcast."""
+def graphs(draw, grad: bool = False) -> Graph:
+    """Graphs of up to 12 calls on three inputs of shapes that broadcast; in double precision, as errors grow."""
     graph = Graph()
-    values: list[Value] = [graph.input(rushlight.ones(*shape)._meta) for shape in SHAPES]
+    values: list[Value] = [graph.input(meta(rushlight.float64, s, requires_grad=grad)) for s in SHAPES]
+
+    def call(name: str, operands: tuple, params: tuple = ()) -> Value:
+        op = getattr(prims, name)
+        metas = op.infer(*[meta_of(x) if not isinstance(x, Value) else x.meta for x in operands], *params)
+        return graph.call(op, operands, params, metas.with_grad(grad and metas.dtype.is_inexact))
+
     for _ in range(draw(st.integers(1, 12))):
         pick = st.sampled_from(values)
-        kind = draw(st.sampled_from(("unary", "binary", "number", "sum", "permute")))
+        kind = draw(st.sampled_from(KINDS))
         value = draw(pick)
         if kind == "unary":
-            values.append(graph.call(prims.__getattr__(draw(st.sampled_from(UNARY))), (value,)))
+            values.append(call(draw(st.sampled_from(UNARY)), (value,)))
         elif kind == "binary":
             other = draw(pick)
             try:
-                values.append(graph.call(prims.__getattr__(draw(st.sampled_from(BINARY))), (value, other)))
+                values.append(call(draw(st.sampled_from(BINARY)), (value, other)))
             except RuntimeError:
                 continue  # the shapes do not broadcast
+        elif kind == "where":
+            try:
+                values.append(call("where", (call("lt", (value, draw(pick))), value, draw(pick))))
+            except RuntimeError:
+                continue
+        elif kind == "mean":
+            dims = tuple(range(value.meta.ndim))
+            values.append(call("mean", (value,), (dims, draw(st.booleans()), value.meta.dtype)))
+        elif kind == "expand":
+            values.append(call("expand", (value,), ((2, *value.meta.shape),)))
+        elif kind == "linear":
+            if value.meta.ndim and value.meta.shape[-1] == 4:
+                values.append(
+                    call(
+                        "linear",
+                        (value, values[0], draw(st.sampled_from((None, *[v for v in values if v.meta.shape == (3,)])))),
+                    )
+                )
         elif kind == "number":
-            values.append(graph.call(prims.mul, (value, draw(st.sampled_from((2, 0.5, -1.0))))))
+            values.append(call("mul", (value, draw(st.sampled_from((2, 0.5, -1.0))))))
         elif value.meta.ndim == 2:
             if kind == "sum":
-                values.append(graph.call(prims.sum, (value,), ((draw(st.integers(0, 1)),), draw(st.booleans()), value.meta.dtype)))
+                values.append(
+                    call("sum", (value,), ((draw(st.integers(0, 1)),), draw(st.booleans()), value.meta.dtype))
+                )
+            elif kind == "permute":
+                values.append(call("permute", (value,), ((1, 0),)))
             else:
-                values.append(graph.call(prims.permute, (value,), ((1, 0),)))
+                values.append(call("matmul", (value, call("permute", (value,), ((1, 0),)))))
     graph.output(draw(st.lists(st.sampled_from(values[3:] or values), min_size=1, max_size=3)))
     return graph
 
 
 def inputs() -> list:
     rng = np.random.default_rng(0)
-    return [rushlight.from_numpy(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in SHAPES]
+    return [rushlight.from_numpy(rng.uniform(-1, 1, shape)) for shape in SHAPES]
 
 
 @settings(max_examples=40, deadline=None)
@@ -61,7 +97,28 @@ def test_program_equals_interpreter(graph):
     verify(graph)
     for got, want in zip(compile_program(graph)(inputs()), interpret(graph, inputs()), strict=True):
         assert got._meta is want._meta
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.skipif(find_spec("rushlight.autograd") is None, reason="gradients need rushlight-autograd")
+@settings(max_examples=60, deadline=None)
+@given(graphs(grad=True), st.booleans())
+def test_gradients_equal_those_of_the_interpreter(graph, retain):
+    from rushlight.autograd import grad
+
+    compiled = lookup("inductor")(graph, [v.meta for v in graph.inputs], {})
+    found = []
+    for run in (compiled, lambda values: interpret(graph, values)):
+        leaves = [x.requires_grad_() for x in inputs()]
+        outputs = run(leaves)
+        total = sum([(x * x).sum() for x in outputs])
+        before = grad(total, leaves, retain_graph=True, allow_unused=True) if retain else ()
+        found.append((*outputs, *before, *grad(total, leaves, allow_unused=True)))
+    for got, want in zip(*found, strict=True):
+        assert (got is None) is (want is None)
+        if got is not None:
+            assert got.requires_grad is want.requires_grad
+            np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-8, atol=1e-8)
 
 
 @settings(max_examples=60, deadline=None)

@@ -102,7 +102,11 @@ def test_products_are_not_computed_again():
 
 def test_no_more_bytes_are_saved_than_by_eager_execution():
     functional = pytest.importorskip("rushlight.nn").functional
-    x, w, b = rushlight.randn(16, 32, requires_grad=True), rushlight.randn(64, 32, requires_grad=True), rushlight.randn(64)
+    x, w, b = (
+        rushlight.randn(16, 32, requires_grad=True),
+        rushlight.randn(64, 32, requires_grad=True),
+        rushlight.randn(64),
+    )
 
     def fn(x, w, b):
         hidden = functional.gelu(functional.linear(x, w, b))

@@ -1,7 +1,8 @@
 """Outputs that share memory: inputs that are returned, and views.
 
-A program computes values. Which of the caller's tensors an output shares its memory and its history with is not up to code generators: they get
-a graph without such outputs, and the views are made on the tensors themselves, as eager execution would.
+A program computes values. Which of the caller's tensors an output shares its memory and its history with is not up to
+code generators: they get a graph without such outputs, and the views are made on the tensors themselves, as eager
+execution would.
 """
 
 from __future__ import annotations

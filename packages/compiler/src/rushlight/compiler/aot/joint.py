@@ -30,7 +30,20 @@ def _refuse(name: str) -> Callable:
     return refuse
 
 
-for _name in ("requires_grad_", "backward", "numpy", "item", "tolist", "storage", "storage_offset", "data_ptr", "__bool__", "__int__", "__float__", "__index__"):
+for _name in (
+    "requires_grad_",
+    "backward",
+    "numpy",
+    "item",
+    "tolist",
+    "storage",
+    "storage_offset",
+    "data_ptr",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+):
     setattr(GraphTensor, _name, _refuse(_name))
 
 
@@ -58,7 +71,9 @@ class GraphBuilder:
         metas = op.infer_metas(operands, params)
         if metas is None:
             raise NotImplementedError(f"{op.name}: a gradient formula has a shape that depends on data")
-        values = self.graph.call(op, tuple([x._value if isinstance(x, GraphTensor) else x for x in operands]), params, metas)
+        values = self.graph.call(
+            op, tuple([x._value if isinstance(x, GraphTensor) else x for x in operands]), params, metas
+        )
         return tracer(values) if isinstance(values, Value) else tuple([tracer(v) for v in values])
 
 
@@ -66,8 +81,8 @@ class GraphBuilder:
 class Joint:
     """The joint graph: first the `forward_nodes` of the program, then its gradients.
 
-    `graph.inputs` are the program's inputs and then one tangent per differentiable output (its number in `tangents`); `gradients` has
-    the gradient of each input, None where there is none.
+    `graph.inputs` are the program's inputs and then one tangent per differentiable output (its number in `tangents`);
+    `gradients` has the gradient of each input, None where there is none.
     """
 
     graph: Graph
@@ -100,8 +115,14 @@ def joint_graph(program: Graph) -> Joint:
             if any(g is not None for g in grads):
                 _differentiate(node, grads, copies, gradients)
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
-    return Joint(graph, forward_nodes, [copies[v] for v in program.outputs], [v.meta.requires_grad for v in program.inputs], tangents,
-                 [None if g is None else g._value for g in found])
+    return Joint(
+        graph,
+        forward_nodes,
+        [copies[v] for v in program.outputs],
+        [v.meta.requires_grad for v in program.inputs],
+        tangents,
+        [None if g is None else g._value for g in found],
+    )
 
 
 def _tangent_meta(m: Meta) -> Meta:

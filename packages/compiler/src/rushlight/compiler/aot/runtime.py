@@ -12,7 +12,9 @@ Compile = Callable[[Graph], Callable[[list], list]]
 
 
 def differentiable(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
-    """Compile a graph with `compile_pure`, which knows nothing of gradients, and its gradients likewise when some output requires them."""
+    """Compile a graph with `compile_pure`, which knows nothing of gradients, and its gradients likewise when some
+    output requires them.
+    """
     own = own_outputs(graph)
     return with_aliases(graph, own.outputs, _compiled(own, compile_pure))
 
@@ -23,8 +25,8 @@ def _compiled(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
     from rushlight.compiler.aot.tape import Region  # only programs with gradients need rushlight-autograd
 
     try:
-        return Region(graph, compile_pure)
-    except (NotImplementedError, RuntimeError):  # a gradient that no graph can say, or an error that belongs to the backward pass
+        return Region(graph, compile_pure).call
+    except (NotImplementedError, RuntimeError):  # no graph can say the gradient, or it is an error to ask for it
         return lambda inputs: interpret(graph, inputs)
 
 
@@ -34,6 +36,11 @@ def without_grad(graph: Graph) -> Graph:
     copies: dict[Value, Value] = {v: made.input(v.meta.with_grad(False)) for v in graph.inputs}
     for node in graph.nodes:
         operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-        copies.update(zip(node.outputs, made.call(node.op, operands, node.params, tuple([v.meta.with_grad(False) for v in node.outputs]))))
+        copies.update(
+            zip(
+                node.outputs,
+                made.call(node.op, operands, node.params, tuple([v.meta.with_grad(False) for v in node.outputs])),
+            )
+        )
     made.output([copies[v] for v in graph.outputs])
     return made

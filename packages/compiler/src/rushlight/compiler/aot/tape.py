@@ -1,4 +1,6 @@
-"""The node of a compiled program on autograd's tape: one for the whole program, made without the general machinery of `Function`."""
+"""The node of a compiled program on autograd's tape: one for the whole program, made without the general machinery of
+`Function`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,10 @@ import rushlight
 from rushlight.autograd.api import grad
 from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import mode
-from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
-from rushlight.autograd.recipe import alias
-from rushlight.autograd.recorder import attach
-from rushlight.autograd.state import edge_of
+from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
 from rushlight.compiler.aot.joint import joint_graph
 from rushlight.compiler.aot.partition import partition
+from rushlight.compiler.aot.record import recording
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.core.meta import Meta
@@ -25,7 +25,6 @@ from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor, wrap
 
 Run = Callable[[list], list]
-_new = object.__new__
 
 
 class Region:
@@ -39,16 +38,21 @@ class Region:
         parts = partition(joint_graph(graph))
         self._compile, self._backward_graph, self._backward = compile_pure, parts.backward, None
         self._lock = threading.Lock()
-        self.forward = compile_pure(parts.forward)
+        forward = compile_pure(parts.forward)
+        self.forward = getattr(forward, "consume", forward)
         self.count = len(graph.outputs)
+        self.extra = len(parts.forward.outputs) - self.count
         self.saved_inputs, self.saved_outputs = parts.saved_inputs, parts.saved_outputs
         computed = [parts.forward.outputs[i] for i in parts.saved_outputs]
         self.rerun_inputs = [i for i in _ancestors(parts.forward, computed) if i not in parts.saved_inputs]
         self.differentiated = [i for i, v in enumerate(graph.outputs) if v.meta.requires_grad]
-        self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated):]]
+        self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated) :]]
         self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
         self.found_at = [at for at in parts.gradients if at is not None]
-        self.node_class = type("CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count})
+        self.node_class = type(
+            "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count}
+        )
+        self.call = recording(self)
 
     @property
     def backward(self) -> Run:
@@ -60,28 +64,9 @@ class Region:
                     self._backward = getattr(compiled, "consume", compiled)
         return self._backward
 
-    def __call__(self, inputs: list) -> list:
-        if not mode.plain:
-            if mode.enabled:  # hooks for saved tensors or anomaly mode: they want to see every operation
-                return interpret(self.graph, inputs)
-            return self.forward(inputs)[:self.count]
-        results = self.forward(inputs)
-        node = _new(self.node_class)
-        node.extras = None
-        node.edges = tuple([edge_of(inputs[i]) for i in self.wanted])
-        node.order = next_order()  # after the edges: they may make the node of a leaf, which must count as older
-        count = self.count
-        node.saved = (
-            *[inputs[i] for i in self.saved_inputs],
-            *[alias(results[i]) if i < count else results[i] for i in self.saved_outputs],
-        )
-        node.versions = [0 if (s := x._storage) is None else s.version for x in node.saved]
-        node.inputs = [inputs[i] for i in self.rerun_inputs]
-        node.input_versions = [x._version for x in node.inputs]
-        del results[count:]
-        for i in self.differentiated:
-            attach(results[i], node, i)
-        return results
+    def unusual(self, inputs: list) -> list:
+        """The call without gradients, or with somebody who watches each operation: saved-tensor hooks, anomaly mode."""
+        return interpret(self.graph, inputs) if mode.enabled else self.forward(list(inputs))[: self.count]
 
 
 class CompiledNode(Node):
@@ -91,9 +76,9 @@ class CompiledNode(Node):
 
     region: Region
     saved: tuple | None
-    versions: list[int]
-    inputs: list
-    input_versions: list[int]
+    versions: tuple[int, ...]
+    inputs: tuple
+    input_versions: tuple[int, ...]
 
     def apply(self, grads: list, keep: bool) -> list:
         saved, region = self.saved, self.region
@@ -106,11 +91,11 @@ class CompiledNode(Node):
         if mode.enabled:
             results = self._again(grads)
             if not keep:
-                self.saved, self.inputs = None, []
+                self.saved, self.inputs = None, ()
             return results
         values = [*saved]
         if not keep:
-            self.saved, self.inputs = None, []
+            self.saved, self.inputs = None, ()
         del saved
         for i, m in zip(region.differentiated, region.tangents):
             x = grads[i]
@@ -137,8 +122,15 @@ class CompiledNode(Node):
         inputs = [prims.alias.apply((x,)) if x._meta.requires_grad else x for x in inputs]
         outputs = interpret(region.graph, inputs)
         used = [i for i in region.differentiated if grads[i] is not None]
-        return list(grad([outputs[i] for i in used], [inputs[i] for i in region.wanted], [grads[i] for i in used], create_graph=True,
-                         allow_unused=True))
+        return list(
+            grad(
+                [outputs[i] for i in used],
+                [inputs[i] for i in region.wanted],
+                [grads[i] for i in used],
+                create_graph=True,
+                allow_unused=True,
+            )
+        )
 
     @property
     def next_functions(self) -> tuple:

@@ -1,4 +1,6 @@
-"""Backend `aot_eager`: gradients ahead of time, both graphs run op by op. Tells errors of differentiation from errors of code generation."""
+"""Backend `aot_eager`: gradients ahead of time, both graphs run op by op. Tells errors of differentiation from errors
+of code generation.
+"""
 
 from __future__ import annotations
 

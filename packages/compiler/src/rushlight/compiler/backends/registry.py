@@ -1,7 +1,7 @@
 """The table of backends.
 
-A backend is `compile(graph, example_metas, options) -> function(list of tensors) -> list of tensors`. More come from the entry-point
-group `rushlight.backends`.
+A backend is `compile(graph, example_metas, options) -> function(list of tensors) -> list of tensors`. More come from
+the entry-point group `rushlight.backends`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ Backend = Callable[[Graph, list, dict], Callable[[list], list]]
 
 _backends: dict[str, Backend] = {}
 _tags: dict[str, tuple[str, ...]] = {}
-_BUILT_IN = {"eager": "rushlight.compiler.backends.eager", "aot_eager": "rushlight.compiler.backends.aot_eager",
-             "inductor": "rushlight.compiler.backends.inductor"}
+_BUILT_IN = {
+    "eager": "rushlight.compiler.backends.eager",
+    "aot_eager": "rushlight.compiler.backends.aot_eager",
+    "inductor": "rushlight.compiler.backends.inductor",
+}
 _NEEDS = {
     "cudagraphs": "a CUDA device and the backend that replays CUDA graphs",
     "onnxruntime": "the ONNX exporter and the package onnxruntime",

@@ -10,11 +10,15 @@ from rushlight.compiler.graph.ir import Graph, Value
 
 
 def interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs for tensors (or tracers) as inputs. Calls go through the handler stack, so they record and trace like eager ones."""
+    """The outputs for tensors (or tracers) as inputs. Calls go through the handler stack, so they record and trace like
+    eager ones.
+    """
     environment: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
         operands = tuple([environment[x] if isinstance(x, Value) else x for x in node.inputs])
-        if not any(v.meta.requires_grad for v in node.outputs) and any(isinstance(x, Value) and x.meta.requires_grad for x in node.inputs):
+        if not any(v.meta.requires_grad for v in node.outputs) and any(
+            isinstance(x, Value) and x.meta.requires_grad for x in node.inputs
+        ):
             with rushlight.no_grad():  # the program computed this without gradients
                 results = node.op.apply(operands, node.params)
         else:

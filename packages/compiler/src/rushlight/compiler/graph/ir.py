@@ -65,5 +65,3 @@ class Graph:
     def output(self, values: list[Value]) -> None:
         """Set the results."""
         self.outputs = list(values)
-
-

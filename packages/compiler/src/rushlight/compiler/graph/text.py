@@ -5,7 +5,8 @@
       v3 = sum(v2, dim=(0,), keepdim=False, dtype=float32)  # float32[3]
       return v3
 
-Equal graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse` reads what `text` wrote.
+Equal graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse`
+reads what `text` wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import lookup
 
 _FORMATS = {str(f).rpartition(".")[2]: f for f in vars(layout).values() if isinstance(f, layout.memory_format)}
-_META = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](\{(?P<strides>[^}]*)\})?(?P<grad> grad)?(@(?P<device>[\w:]+))?$")
+_META = re.compile(
+    r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](\{(?P<strides>[^}]*)\})?(?P<grad> grad)?(@(?P<device>[\w:]+))?$"
+)
 
 
 def text(graph: Graph) -> str:
@@ -63,7 +66,13 @@ def parse_meta(source: str) -> Meta:
         return tuple([int(x) for x in part.split(",") if x.strip()]) if part else ()
 
     strides = ints(match["strides"]) if match["strides"] is not None else None
-    return meta(dtypes.named(match["dtype"]), ints(match["shape"]), strides, device(match["device"] or "cpu"), bool(match["grad"]))
+    return meta(
+        dtypes.named(match["dtype"]),
+        ints(match["shape"]),
+        strides,
+        device(match["device"] or "cpu"),
+        bool(match["grad"]),
+    )
 
 
 def _literal(x: Any) -> str:
@@ -76,7 +85,11 @@ def _literal(x: Any) -> str:
     if isinstance(x, np.generic):
         x = x.item()
     if isinstance(x, tuple):
-        return "(" + "".join(f"{_literal(item)}, " for item in x).rstrip() + ")" if len(x) == 1 else f"({', '.join(map(_literal, x))})"
+        return (
+            "(" + "".join(f"{_literal(item)}, " for item in x).rstrip() + ")"
+            if len(x) == 1
+            else f"({', '.join(map(_literal, x))})"
+        )
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
     if x is None or isinstance(x, (bool, int, float, complex, str)):

@@ -12,7 +12,9 @@ class GraphError(AssertionError):
 
 
 def verify(graph: Graph, *, layouts: bool = True) -> Graph:
-    """Raise GraphError unless every value is defined before use and has the metadata that its op infers; returns the graph."""
+    """Raise GraphError unless every value is defined before use and has the metadata that its op infers; returns the
+    graph.
+    """
     defined: set[Value] = set(graph.inputs)
     for number, node in enumerate(graph.nodes):
         where = f"node {number} ({node.op.name})"
@@ -23,7 +25,9 @@ def verify(graph: Graph, *, layouts: bool = True) -> Graph:
         for x in node.inputs:
             if isinstance(x, Value) and x not in defined:
                 raise GraphError(f"{where}: an operand is used before it is computed")
-        inferred = node.op.infer(*[x.meta.with_grad(False) if isinstance(x, Value) else meta_of(x) for x in node.inputs], *node.params)
+        inferred = node.op.infer(
+            *[x.meta.with_grad(False) if isinstance(x, Value) else meta_of(x) for x in node.inputs], *node.params
+        )
         expected = (inferred,) if isinstance(inferred, Meta) else inferred
         if expected is not None:
             if len(expected) != len(node.outputs):

@@ -1,8 +1,8 @@
 """Fusion: which nodes of a graph run in one loop.
 
-Elementwise calls with the same result shape are joined into groups, so that values between them stay in registers. A group may not depend on
-itself through a node outside. A reduction takes in the elementwise calls that make what it folds, when nobody else reads that. Groups run in
-topological order.
+Elementwise calls with the same result shape are joined into groups, so that values between them stay in registers. A
+group may not depend on itself through a node outside. A reduction takes in the elementwise calls that make what it
+folds, when nobody else reads that. Groups run in topological order.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ class Group:
     def operands(self) -> list[Value]:
         """Values from outside that the group reads, in order of first use."""
         own = {v for node in self.nodes for v in node.outputs}
-        return list(dict.fromkeys([x for node in self.nodes for x in node.inputs if isinstance(x, Value) and x not in own]))
+        return list(
+            dict.fromkeys([x for node in self.nodes for x in node.inputs if isinstance(x, Value) and x not in own])
+        )
 
 
 def is_fusable(node: Node) -> bool:
-    """Is the node an elementwise call on the CPU that cannot fail? Native loops cannot raise, as division of integers by 0 must."""
+    """Is the node an elementwise call on the CPU that cannot fail? Native loops cannot raise, as division of integers
+    by 0 must.
+    """
     if node.op.kind != "elementwise" or node.op.scalar is None or node.outputs[0].meta.device.type != "cpu":
         return False
     return not hasattr(node.op.numpy, "guard") or node.outputs[0].meta.dtype.is_inexact
@@ -60,7 +64,7 @@ def groups_of(graph: Graph) -> list[Group]:
             joined.nodes.append(node)
         home[node] = joined
         joined.after |= producers - {joined}
-    return _ordered(_absorb(graph, groups, home))
+    return _ordered(_pruned(graph, _absorb(graph, groups, home)))
 
 
 def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[Group]:
@@ -79,7 +83,11 @@ def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[
         if source is None or not source.fusable or source.reduces or value in graph.outputs or len(readers[value]) > 1:
             continue
         chain = _ancestors(value.node, source)
-        rest = [n for n in source.nodes if n not in chain or any(v in graph.outputs or set(readers.get(v, ())) - {*chain, node} for v in n.outputs)]
+        rest = [
+            n
+            for n in source.nodes
+            if n not in chain or any(v in graph.outputs or set(readers.get(v, ())) - {*chain, node} for v in n.outputs)
+        ]
         if rest and len(chain) > MAX_REPEATED:
             continue
         group.nodes = [*chain, node]
@@ -91,12 +99,37 @@ def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[
     return groups
 
 
+def _pruned(graph: Graph, groups: list[Group]) -> list[Group]:
+    """The groups without calls whose results only reductions read that have taken the calls in themselves."""
+    smaller = True
+    while smaller:
+        smaller = False
+        read = {*graph.outputs, *(v for group in groups for v in group.operands())}
+        for group in [g for g in groups if g.fusable and not g.reduces]:
+            needed = _closure([n for n in group.nodes if n.outputs[0] in read], group)
+            if len(needed) < len(group.nodes):
+                smaller = True
+                group.nodes = [n for n in group.nodes if n in needed]
+                if not needed:
+                    groups.remove(group)
+    home = {node: group for group in groups for node in (group.nodes[-1:] if group.reduces else group.nodes)}
+    for group in groups:
+        group.after = {home[x.node] for x in group.operands() if x.node is not None} - {group}
+    return groups
+
+
 def can_fold(node: Node) -> bool:
     """Is the node a reduction that has a loop of its own, on the CPU?"""
     if node.op.kind != "reduction" or node.op.reduce is None or len(node.outputs) != 1:
         return False
     out = node.outputs[0].meta
-    return out.device.type == "cpu" and not out.dtype.is_complex and out.dtype.category > 0 and out.numel > 0 and node.inputs[0].meta.numel > 0
+    return (
+        out.device.type == "cpu"
+        and not out.dtype.is_complex
+        and out.dtype.category > 0
+        and out.numel > 0
+        and node.inputs[0].meta.numel > 0
+    )
 
 
 def _ancestors(node: Node, group: Group) -> list[Node]:

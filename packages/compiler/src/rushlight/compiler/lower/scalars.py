@@ -20,7 +20,8 @@ from rushlight.kernels.trace import Apply
 def compose(nodes: list[Node], operands: list[Value], results: list[Value]) -> Callable[..., tuple]:
     """One function on scalars that computes `results` from `operands` as the nodes say.
 
-    Every node computes in the dtype in which it would alone, and half results are rounded between nodes, so that fusing does not change them.
+    Every node computes in the dtype in which it would alone, and half results are rounded between nodes, so that fusing
+    does not change them.
     """
 
     def fused(*elements: Any) -> tuple:

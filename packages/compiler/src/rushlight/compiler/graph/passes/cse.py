@@ -10,8 +10,8 @@ from rushlight.compiler.graph.ir import Graph, Node, Value
 def eliminate_common(graph: Graph) -> Graph:
     """The graph in which equal calls on equal operands are made once.
 
-    Results that the program returns stay distinct tensors: of equal calls, those that make an output are all kept. Random ops take their
-    position in the stream of numbers as operands, so equal operands mean equal draws.
+    Results that the program returns stay distinct tensors: of equal calls, those that make an output are all kept.
+    Random ops take their position in the stream of numbers as operands, so equal operands mean equal draws.
     """
     made = Graph()
     made.inputs = graph.inputs

@@ -1,0 +1,69 @@
+"""The call of a differentiable program, written out for its inputs and outputs: loops over them would cost more than a
+small program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd.modes import mode
+from rushlight.autograd.node import next_order
+from rushlight.autograd.recipe import alias
+from rushlight.autograd.recorder import attach
+from rushlight.autograd.state import edge_of
+
+
+def recording(region: Any) -> Callable[[list], list]:
+    """`record(inputs)`: runs the forward program and leaves a node of `region.node_class` on the tape.
+
+    The node gets an edge per input that has a gradient, what is saved with its versions, and the inputs that only a
+    differentiated backward pass reads.
+    """
+    ins = [f"x{i}" for i in range(len(region.graph.inputs))]
+    outs = [f"r{i}" for i in range(len(region.graph.outputs))]
+    extra = [f"r{i}" for i in range(len(outs), len(outs) + region.extra)]
+    aliased = [i for i in region.saved_outputs if i < len(outs)]
+    saved = [f"x{i}" for i in region.saved_inputs]
+    saved += [f"a{i}" if i < len(outs) else f"r{i}" for i in region.saved_outputs]
+    rerun = [f"x{i}" for i in region.rerun_inputs]
+    lines = [
+        "def record(inputs):",
+        "    if not mode.plain:",
+        "        return unusual(inputs)",
+        f"    {_tuple(ins)} = inputs",
+        f"    {_tuple(outs + extra)} = forward([{', '.join(ins)}])",
+        "    node = new(node_class)",
+        "    node.extras = None",
+        f"    node.edges = {_tuple([f'edge_of(x{i})' for i in region.wanted])}",
+        "    node.order = next_order()",  # after the edges: they may make the node of a leaf, which must count as older
+        *[f"    a{i} = alias(r{i})" for i in aliased],
+        f"    node.saved = {_tuple(saved)}",
+        f"    node.versions = {_tuple(map(_version, saved))}",
+        f"    node.inputs = {_tuple(rerun)}",
+        f"    node.input_versions = {_tuple(map(_version, rerun))}",
+        *[f"    attach(r{i}, node, {i})" for i in region.differentiated],
+        f"    return [{', '.join(outs)}]",
+    ]
+    namespace: dict[str, Any] = {
+        "alias": alias,
+        "attach": attach,
+        "edge_of": edge_of,
+        "forward": region.forward,
+        "mode": mode,
+        "new": object.__new__,
+        "next_order": next_order,
+        "node_class": region.node_class,
+        "unusual": region.unusual,
+    }
+    exec(compile("\n".join(lines), "<rushlight region>", "exec"), namespace)  # noqa: S102  our own text
+    return namespace["record"]
+
+
+def _version(name: str) -> str:
+    return f"0 if (s := {name}._storage) is None else s.version"
+
+
+def _tuple(items: Any) -> str:
+    items = list(items)
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
