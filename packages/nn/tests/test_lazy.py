@@ -57,3 +57,9 @@ def test_groups_must_fit_the_first_input():
         nn.LazyConv1d(4, 1, groups=2)(rushlight.zeros(1, 3, 4))
     with pytest.raises(RuntimeError, match="2D or 3D"):
         nn.LazyConv1d(4, 1)(rushlight.zeros(3))
+
+
+def test_lazy_layers_move_before_they_are_initialised():
+    layer = nn.LazyBatchNorm1d().double()
+    layer(rushlight.randn(2, 3, dtype=rushlight.float64))
+    assert layer.running_mean.dtype is layer.weight.dtype is rushlight.float64 and layer.weight.shape == (3,)

@@ -188,3 +188,21 @@ def test_containers():
     assert list(modules) == ["a", "b"] and "b" in modules
     parameters = nn.ParameterList([rushlight.ones(1), nn.Parameter(rushlight.zeros(2))])
     assert len(list(parameters.parameters())) == 2 and list(parameters.state_dict()) == ["0", "1"]
+
+
+def test_meta_modules_take_memory_or_values_but_cannot_be_copied():
+    with rushlight.device("meta"):
+        net = Net()
+    assert net.scale.is_meta and all(p.is_meta for p in net.parameters())
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        net.to("cpu")
+    source = Net()
+    net.load_state_dict(source.state_dict(), assign=True)
+    x = rushlight.randn(2, 3)
+    assert rushlight.equal(net(x), source(x))
+    assert not any(p.is_meta for p in nn.Linear(2, 2, device="meta").to_empty(device="cpu").parameters())
+
+
+def test_memory_format_is_for_images():
+    layer = nn.Conv2d(2, 3, 3).to(memory_format=rushlight.channels_last)
+    assert layer.weight.is_contiguous(memory_format=rushlight.channels_last) and layer.bias.is_contiguous()

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.distributions import constraints, transforms
+from rushlight.distributions.categorical import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+)
 from rushlight.distributions.combined import Independent, MixtureSameFamily
 from rushlight.distributions.constraint_registry import biject_to, transform_to
 from rushlight.distributions.discrete import (
     Bernoulli,
     Binomial,
-    Categorical,
     ContinuousBernoulli,
     Geometric,
-    Multinomial,
     NegativeBinomial,
-    OneHotCategorical,
-    OneHotCategoricalStraightThrough,
     Poisson,
 )
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
@@ -24,34 +26,31 @@ from rushlight.distributions.gamma import Beta, Chi2, Dirichlet, Exponential, Fi
 from rushlight.distributions.kl import kl_divergence, register_kl
 from rushlight.distributions.multivariate import MultivariateNormal
 from rushlight.distributions.normal import Cauchy, Laplace, Normal, Uniform
+from rushlight.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
+from rushlight.distributions.transform import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    identity_transform,
+)
 from rushlight.distributions.transformed import (
-    Gumbel,
     HalfCauchy,
     HalfNormal,
-    InverseGamma,
-    Kumaraswamy,
     LogisticNormal,
     LogNormal,
-    Pareto,
-    RelaxedBernoulli,
-    RelaxedOneHotCategorical,
     TransformedDistribution,
-    Weibull,
 )
+from rushlight.distributions.transformed_families import Gumbel, InverseGamma, Kumaraswamy, Pareto, Weibull
 from rushlight.distributions.transforms_scalar import (
     AbsTransform,
     AffineTransform,
-    ComposeTransform,
     CumulativeDistributionTransform,
     ExpTransform,
-    IndependentTransform,
     PowerTransform,
-    ReshapeTransform,
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
-    Transform,
-    identity_transform,
 )
 from rushlight.distributions.transforms_vector import (
     CatTransform,

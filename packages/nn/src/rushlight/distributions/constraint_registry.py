@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.distributions import constraints as c
 from rushlight.distributions import transforms as t
-from rushlight.distributions.transforms_scalar import Transform
+from rushlight.distributions.transform import Transform
 
 
 class ConstraintRegistry:

@@ -8,21 +8,15 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.distributions.categorical import Categorical, OneHotCategorical
 from rushlight.distributions.combined import Independent
-from rushlight.distributions.discrete import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    ContinuousBernoulli,
-    Geometric,
-    OneHotCategorical,
-    Poisson,
-)
+from rushlight.distributions.discrete import Bernoulli, Binomial, ContinuousBernoulli, Geometric, Poisson
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Beta, Dirichlet, Exponential, Gamma
 from rushlight.distributions.multivariate import MultivariateNormal
 from rushlight.distributions.normal import Cauchy, Laplace, Normal, Uniform
-from rushlight.distributions.transformed import EULER, Gumbel, HalfNormal, LogNormal, Pareto, TransformedDistribution
+from rushlight.distributions.transformed import HalfNormal, LogNormal, TransformedDistribution
+from rushlight.distributions.transformed_families import EULER, Gumbel, Pareto
 from rushlight.distributions.utils import sum_last
 
 _FORMULAS: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}

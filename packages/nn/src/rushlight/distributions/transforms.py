@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from rushlight.distributions.transform import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    identity_transform,
+)
 from rushlight.distributions.transforms_scalar import (
     AbsTransform,
     AffineTransform,
-    ComposeTransform,
     CumulativeDistributionTransform,
     ExpTransform,
-    IndependentTransform,
     PowerTransform,
-    ReshapeTransform,
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
-    Transform,
-    identity_transform,
 )
 from rushlight.distributions.transforms_vector import (
     CatTransform,

@@ -8,7 +8,7 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.transforms_scalar import Transform
+from rushlight.distributions.transform import Transform
 from rushlight.distributions.utils import sum_last
 from rushlight.nn import functional as F
 

@@ -8,10 +8,11 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.nn.modules import hooks as hook_module
+from rushlight.nn.modules.convert import ConvertMixin
 from rushlight.nn.modules.hooks import Registry, RemovableHandle
 from rushlight.nn.modules.state import StateMixin
 from rushlight.nn.modules.traverse import TraverseMixin
-from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.nn.parameter import Buffer, Parameter, is_lazy
 
 _REGISTRIES = (
     "_forward_pre_hooks",
@@ -25,7 +26,7 @@ _REGISTRIES = (
 )
 
 
-class Module(TraverseMixin, StateMixin):
+class Module(TraverseMixin, StateMixin, ConvertMixin):
     """A function with parameters. Subclasses assign layers and Parameters in `__init__` and define `forward`.
 
     Example:
@@ -221,7 +222,9 @@ class Module(TraverseMixin, StateMixin):
                     if grad is not None:
                         parameter.grad = change(grad.detach())
             for name, buffer in self._buffers.items():
-                if buffer is not None:
+                if is_lazy(buffer):
+                    buffer.data = change(buffer.detach())
+                elif buffer is not None:
                     self._buffers[name] = change(buffer)
         return self
 
@@ -231,69 +234,6 @@ class Module(TraverseMixin, StateMixin):
             child.apply(fn)
         fn(self)
         return self
-
-    def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Move and convert all parameters and buffers in place: `to(device)`, `to(dtype)`, `to(tensor)`, keywords
-        alike.
-
-        Only floating-point and complex tensors take the dtype. Raises TypeError for a dtype without fractions.
-        """
-        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        kwargs.pop("non_blocking", None)
-        kwargs.pop("memory_format", None)
-        if kwargs:
-            raise TypeError(
-                f"to: unexpected argument {next(iter(kwargs))!r}; it takes device, dtype, non_blocking, memory_format"
-            )
-        for argument in args:
-            if isinstance(argument, rushlight.dtype):
-                dtype = argument
-            elif isinstance(argument, Tensor):
-                device, dtype = argument.device, argument.dtype
-            elif argument is not None and not isinstance(argument, bool):
-                device = argument
-        if dtype is not None and not dtype.is_inexact:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, got {dtype}")
-
-        def change(tensor: Tensor) -> Tensor:
-            return tensor.to(device=device, dtype=dtype if tensor.dtype.is_inexact else None)
-
-        return self._apply(change)
-
-    def _to_float(self, dtype: Any) -> Module:
-        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
-
-    def float(self) -> Module:
-        """Convert floating-point parameters and buffers to float32."""
-        return self._to_float(rushlight.float32)
-
-    def double(self) -> Module:
-        """Convert floating-point parameters and buffers to float64."""
-        return self._to_float(rushlight.float64)
-
-    def half(self) -> Module:
-        """Convert floating-point parameters and buffers to float16."""
-        return self._to_float(rushlight.float16)
-
-    def bfloat16(self) -> Module:
-        """Convert floating-point parameters and buffers to bfloat16."""
-        return self._to_float(rushlight.bfloat16)
-
-    def type(self, dst_type: Any) -> Module:
-        """Convert all parameters and buffers to a dtype."""
-        return self._apply(lambda tensor: tensor.to(dst_type))
-
-    def cpu(self) -> Module:
-        """Move all parameters and buffers to the CPU."""
-        return self.to("cpu")
-
-    def cuda(self, device: int | None = None) -> Module:
-        """Move all parameters and buffers to a CUDA device."""
-        return self.to("cuda" if device is None else f"cuda:{device}")
-
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
-        """Move to a device without copying values, as after building on the meta device."""
-        return self._apply(lambda tensor: rushlight.empty_like(tensor, device=device), recurse)
 
     def train(self, mode: bool = True) -> Module:
         """Set training mode here and below: dropout drops, batch norm uses batch statistics. ValueError unless `mode`
