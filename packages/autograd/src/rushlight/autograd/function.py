@@ -28,7 +28,7 @@ class FunctionCtx:
     _not_differentiable: tuple = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `backward`, which finds them in `ctx.saved_tensors`."""
+        """Keep tensors for `backward`, which finds them in `ctx.saved_tensors`; TypeError for anything else."""
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
                 raise TypeError(
@@ -153,6 +153,8 @@ class FunctionNode(FunctionCtx, Node):
 class Function:
     """An operation with its own gradient: subclass it, write `forward` and `backward`, call `apply`.
 
+    What a subclass does not write raises NotImplementedError when it is needed.
+
     `forward(ctx, *args)` computes; `backward(ctx, *grads)` gets a gradient per output and returns one (or None) per
     argument of `forward`. Alternatively `forward(*args)` and `setup_context(ctx, inputs, output)`.
 
@@ -219,7 +221,11 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call the function; records when grad mode is on and an argument requires grad."""
+        """Call the function; records when grad mode is on and an argument requires grad.
+
+        Raises RuntimeError when what `forward` marked as dirty is not among its inputs and outputs, or may not be
+        written to.
+        """
         ctx = object.__new__(cls._ctx_class())
         tensors = [x if isinstance(x, Tensor) else None for x in args]
         needs = tuple([x is not None and x._meta.requires_grad for x in tensors])

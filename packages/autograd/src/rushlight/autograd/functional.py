@@ -92,6 +92,9 @@ def vjp(
 ) -> tuple:
     """`func(*inputs)` and the product `v J` of a vector with its Jacobian.
 
+    `v` has the shapes of the outputs. Raises TypeError unless inputs and outputs are tensors, RuntimeError when `v`
+    does not fit, and with `strict` when an output does not depend on an input.
+
     Example:
         >>> import rushlight
         >>> x = rushlight.tensor([1.0, 2.0])
@@ -112,6 +115,8 @@ def jvp(
     func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple:
     """`func(*inputs)` and the product `J v` of its Jacobian with a vector, by differentiating `v J` once more.
+
+    `v` has the shapes of the inputs. Raises as `vjp` does.
 
     Example:
         >>> import rushlight
@@ -142,7 +147,9 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: for each output and input a tensor of the output's shape followed by the input's.
 
-    One backward pass per output element; `vectorize` is accepted and changes nothing in the result.
+    One backward pass per output element; `vectorize` is accepted and changes nothing in the result. Raises TypeError
+    unless inputs and outputs are tensors, ValueError for another strategy, and with `strict` RuntimeError when an
+    output does not depend on an input.
 
     Example:
         >>> import rushlight
@@ -184,6 +191,9 @@ def hessian(
 ) -> Any:
     """The Hessian of a function with one number as result: second derivatives by each pair of inputs.
 
+    `vectorize` and `outer_jacobian_strategy` are accepted and change nothing in the result. Raises RuntimeError when
+    the result has more elements.
+
     Example:
         >>> import rushlight
         >>> rushlight.autograd.functional.hessian(lambda x: (x * x * x).sum(), rushlight.tensor([1.0, 2.0]))
@@ -211,7 +221,16 @@ def _single(name: str, y: Any) -> None:
 def vhp(
     func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple:
-    """`func(*inputs)`, one number, and the product of a vector with its Hessian."""
+    """`func(*inputs)`, one number, and the product of a vector with its Hessian.
+
+    `v` has the shapes of the inputs. Raises RuntimeError when the result has more elements or `v` does not fit.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.tensor([1.0, 2.0])
+        >>> rushlight.autograd.functional.vhp(lambda x: (x * x * x).sum(), x, rushlight.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         several, sources = _tuple("vhp", "inputs", inputs)
         vectors = _direction("vhp", v, sources)
@@ -226,7 +245,7 @@ def vhp(
 def hvp(
     func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple:
-    """`func(*inputs)`, one number, and the product of its Hessian with a vector.
+    """`func(*inputs)`, one number, and the product of its Hessian with a vector; see `vhp`.
 
     Example:
         >>> import rushlight

@@ -91,7 +91,7 @@ def _chosen(name: str, argnums: Argnums, args: tuple) -> tuple[list, Callable]:
 def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """A function that returns the gradient of `func` by its argument(s) `argnums`, and the value of `func`.
 
-    `func` must return one number (and, with `has_aux`, anything else beside it).
+    `func` must return one number (and, with `has_aux`, anything else beside it); RuntimeError otherwise.
 
     Example:
         >>> import rushlight
@@ -139,6 +139,8 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """`func(*primals)`, and the function that multiplies a vector with its Jacobian from the left.
+
+    That function raises RuntimeError unless it gets a vector per output.
 
     Example:
         >>> import rushlight

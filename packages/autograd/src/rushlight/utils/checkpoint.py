@@ -160,6 +160,8 @@ def checkpoint_sequential(
 ) -> Any:
     """Run a sequence of functions in `segments` parts, checkpointing all but the last.
 
+    Raises ValueError when `segments` is not positive.
+
     Example:
         >>> import rushlight
         >>> from rushlight.utils.checkpoint import checkpoint_sequential

@@ -77,7 +77,10 @@ def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) ->
 
 
 def nondifferentiable(*ops: Any) -> None:
-    """List ops through which no gradient flows: integer or boolean results, piecewise constant functions, creation."""
+    """List ops through which no gradient flows: integer or boolean results, piecewise constant functions, creation.
+
+    Raises ValueError for an op that has a row.
+    """
     for op in ops:
         op = getattr(op, "op", op)
         if op in ROWS or op in NONDIFFERENTIABLE:

@@ -19,6 +19,8 @@ from rushlight.kernels.cpu.team_words import MOST_ARGUMENTS
 
 @intrinsic
 def atomic_load(typingctx: Any, words: Any, index: Any) -> Any:
+    """Reads a word; what other threads wrote before they stored it is seen after."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load_atomic(builder.gep(args[0], [args[1]]), "seq_cst", 8)
 
@@ -27,6 +29,8 @@ def atomic_load(typingctx: Any, words: Any, index: Any) -> Any:
 
 @intrinsic
 def atomic_store(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
+    """Writes a word, after everything that this thread wrote before."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "seq_cst", 8)
         return context.get_dummy_value()

@@ -99,6 +99,7 @@ def _storer(kind: str) -> Any:
 
 @intrinsic
 def address(typingctx: Any, pointer: Any) -> Any:
+    """The address of an array's first element, as a number."""
     return types.int64(pointer), lambda context, builder, sig, args: builder.ptrtoint(args[0], cgutils.intp_t)
 
 
@@ -145,6 +146,8 @@ def wide_vectors(typingctx: Any) -> Any:
 
 @intrinsic
 def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
+    """`a if condition else b` without a branch, so that it becomes a vector instruction."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(*args)
 
@@ -153,6 +156,7 @@ def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def bitcast(typingctx: Any, x: Any, dtype: Any) -> Any:
+    """The same bits as a number of another type of that size."""
     target = dtype.dtype
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -213,11 +217,14 @@ def _guarded_division(remainder: bool) -> Any:
 
 @intrinsic
 def fmod(typingctx: Any, a: Any, b: Any) -> Any:
+    """The remainder of floats with the sign of `a`."""
     return a(a, a), lambda context, builder, sig, args: builder.frem(*args)
 
 
 @intrinsic
 def left_shift(typingctx: Any, a: Any, b: Any) -> Any:
+    """`a << b`, and 0 where `b` is negative or no less than the width, which hardware leaves open."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, n = args
         inside = builder.icmp_unsigned("<", n, ir.Constant(n.type, a.bitwidth))
@@ -229,6 +236,8 @@ def left_shift(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
+    """`a >> b`; where `b` is negative or no less than the width, what is left of all bits: the sign, or 0."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, n = args
         inside = builder.icmp_unsigned("<", n, ir.Constant(n.type, a.bitwidth))
@@ -260,6 +269,7 @@ def integer_pow(base, exponent, negative):
 
 @njit(nogil=True, error_model="numpy")
 def gcd(a, b):
+    """The greatest common divisor; 0 for two zeros."""
     while b != 0:
         a, b = b, truncate_remainder(a, b)
     return a if a > 0 else -a
