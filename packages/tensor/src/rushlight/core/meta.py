@@ -6,6 +6,7 @@ guards compare metadata with `is`. Strides count elements.
 
 from __future__ import annotations
 
+import functools
 import threading
 from weakref import WeakValueDictionary
 
@@ -56,6 +57,7 @@ class Size(tuple):
         return (Size, (tuple(self),))
 
 
+@functools.lru_cache(maxsize=4096)
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Row-major strides in elements; a dimension of size 0 counts as 1, as in PyTorch."""
     strides, step = [], 1

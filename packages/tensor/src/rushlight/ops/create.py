@@ -228,6 +228,8 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    if type(start) is type(end) is type(step) is int and step == 1 and start <= end and dtype is None:
+        return finish(arange_op.apply((start, 1), (end - start, dtypes.int64, as_device(device))), requires_grad)
     start, end, step = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
     for name, x in (("start", start), ("end", end), ("step", step)):
         if not isinstance(x, (int, float)) or not math.isfinite(x):
@@ -348,6 +350,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
         >>> a
         array([5., 0.])
     """
+    if type(array) is np.ndarray and array.base is None and array.flags.c_contiguous:
+        return wrap(array, of_array(array), Storage(array, exposed=True))
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"from_numpy: array must be a numpy.ndarray, got {type(array).__name__}; use rushlight.tensor(...)"

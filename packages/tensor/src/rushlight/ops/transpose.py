@@ -49,6 +49,8 @@ def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Ten
         >>> rushlight.zeros(2, 3, 5).permute(2, 0, 1).shape
         rushlight.Size([5, 2, 3])
     """
+    if (plan := permute_op.known_view(input, args)) is not None:
+        return plan(input)
     order = sizes("permute", _permute_args(args, dims))
     if len(order) != input.ndim:
         raise RuntimeError(

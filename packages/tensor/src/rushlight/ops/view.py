@@ -243,6 +243,8 @@ def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Te
         tensor([[0, 1, 2],
                 [3, 4, 5]])
     """
+    if (plan := view_op.known_view(input, args)) is not None:
+        return plan(input)
     wanted = sizes("reshape", args if shape is None else (shape,))
     return reshaped(input, complete_shape("reshape", wanted, input._meta.numel))
 
