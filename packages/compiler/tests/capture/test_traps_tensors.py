@@ -461,3 +461,22 @@ def test_framework_constants(check):
         return first[:3], first[3:], c(x, torch.contiguous_format)[0], c(x.double(), torch.channels_last)[0]
 
     check(scenario)
+
+
+def test_unused_result_with_a_wrong_index(check):
+    def scenario(compile):
+        def f(x, i):
+            y = x + 1
+            y[i] = 0
+            x[i]
+            return x * 2
+
+        c = compile(f)
+        seen = [c(ones(), torch.tensor([0]))]
+        try:
+            c(ones(), torch.tensor([5]))
+        except IndexError as error:
+            seen.append(str(error))
+        return seen
+
+    check(scenario)

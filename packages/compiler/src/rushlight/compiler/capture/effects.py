@@ -66,8 +66,30 @@ class Epilogue:
             effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
         self.lines += [f"write_back({target}, {value})" for target, value in writes]
         self.lines += effects
+        self._keep_checks()
         self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__)
         return text
+
+    def _keep_checks(self) -> None:
+        """Make unused ops that check an index outputs too, so that they still fail where eager calls do."""
+        live: set[Any] = set()
+
+        def mark(value: Any) -> None:
+            pending = [value]
+            while pending:
+                node = getattr(pending.pop(), "node", None)
+                if node is not None and node not in live:
+                    live.add(node)
+                    pending.extend(node.inputs)
+
+        for value in self.outputs:
+            mark(value)
+        for node in reversed(self.recorder.graph.nodes):
+            indexed = node.op.kind == "structured" and any(
+                isinstance(x, Node) and x.meta.dtype.category == 1 for x in node.inputs)
+            if indexed and node not in live:
+                self._output(node.outputs[0], None)
+                mark(node.outputs[0])
 
     def source(self, source: Source | Derived) -> str:
         """The name of a value that is read before the graph runs; filled in when the guards are written."""
