@@ -125,37 +125,33 @@ def erfinv(y):
 @opaque
 def igamma(a, x):
     """The regularised lower incomplete gamma function (DLMF 8.7.1, 8.9.2)."""
-    if x < 0.0 or a < 0.0 or a != a or x != x:
-        return math.nan
-    if a == 0.0:
-        return 1.0 if x > 0.0 else math.nan
-    if x == 0.0:
-        return 0.0
-    if x == math.inf:
-        return math.nan if a == math.inf else 1.0
-    if a == math.inf:
-        return 0.0
-    if x > a + 1.0:
-        return 1.0 - _upper_fraction(a, x)
-    return _lower_series(a, x)
+    return _incomplete(a, x, False)
 
 
 @opaque
 def igammac(a, x):
     """The regularised upper incomplete gamma function (DLMF 8.7.1, 8.9.2)."""
+    return _incomplete(a, x, True)
+
+
+def _incomplete(a, x, upper):
+    """Of the two, whose sum is 1, the one whose series or fraction converges; the other is what is left of 1."""
     if x < 0.0 or a < 0.0 or a != a or x != x:
         return math.nan
     if a == 0.0:
-        return 0.0 if x > 0.0 else math.nan
-    if x == 0.0:
-        return 1.0
-    if x == math.inf:
-        return math.nan if a == math.inf else 0.0
-    if a == math.inf:
-        return 1.0
-    if x > a + 1.0:
-        return _upper_fraction(a, x)
-    return 1.0 - _lower_series(a, x)
+        lower = 1.0 if x > 0.0 else math.nan
+    elif x == 0.0:
+        lower = 0.0
+    elif x == math.inf:
+        lower = math.nan if a == math.inf else 1.0
+    elif a == math.inf:
+        lower = 0.0
+    elif x > a + 1.0:
+        rest = _upper_fraction(a, x)
+        return rest if upper else 1.0 - rest
+    else:
+        lower = _lower_series(a, x)
+    return 1.0 - lower if upper else lower
 
 
 @opaque
