@@ -50,11 +50,6 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """1-D convolution of `(time, batch, channels)` with weight `(kernel, in, out)` and bias `(out)`."""
-    return F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
-
-
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
     """How PyTorch splits `linear_cross_entropy` into chunks; rushlight computes it in one piece, whatever they say."""

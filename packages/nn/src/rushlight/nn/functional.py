@@ -56,7 +56,6 @@ def __dir__() -> list[str]:
 
 # Functions of this package, which are written with those gathered above.
 from rushlight.nn.composites import (  # noqa: E402
-    conv_tbc,
     grouped_mm,
     gumbel_softmax,
     linear_cross_entropy,
@@ -67,7 +66,6 @@ from rushlight.nn.multihead import multi_head_attention_forward  # noqa: E402
 
 __all__ = [
     "Tensor",
-    "conv_tbc",
     "grouped_mm",
     "gumbel_softmax",
     "linear_cross_entropy",
