@@ -90,6 +90,8 @@ def linear_cross_entropy(
     `(n, classes, *)` probabilities -> `()`, or `(n, *)` for reduction "none". Raises RuntimeError or ValueError for
     sizes or options that do not fit.
     """
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"linear_cross_entropy: expected input (n, in) or (in), got shape {tuple(input.shape)}")
     if input.shape[-1] != linear_weight.shape[-1]:
         raise RuntimeError(
             f"linear_cross_entropy: expected equal input and linear_weight last dimensions (in_features), got "
