@@ -1,9 +1,13 @@
 """The thread pool: coverage, exceptions, nesting, settings, fork."""
 
+import contextlib
+import gc
 import os
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
@@ -69,21 +73,30 @@ def test_several_callers_at_once():
     assert totals == [5000] * 300
 
 
-def test_finished_job_does_not_keep_the_function_alive():
-    import weakref
-
+@pytest.mark.parametrize("fails", [False, True])
+def test_finished_job_does_not_keep_the_function_alive(fails):
     class Marker:
         pass
 
-    marker = Marker()
-    gone = weakref.ref(marker)
+    def run():
+        marker = Marker()
 
-    def piece(lo, hi, held=marker):
-        pass
+        def piece(lo, hi, held=marker):
+            if fails and lo:
+                raise ZeroDivisionError
 
-    pool.parallel_for(piece, 1000, 1)
-    del piece, marker
-    assert gone() is None
+        with contextlib.suppress(ZeroDivisionError):
+            pool.parallel_for(piece, 1000, 1)
+        return weakref.ref(marker)
+
+    gc.disable()  # reference counts are to suffice
+    try:
+        marker, deadline = run(), time.monotonic() + 5
+        while marker() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)  # a worker may be on its way out of the job
+        assert marker() is None
+    finally:
+        gc.enable()
 
 
 def test_one_thread_calls_once():

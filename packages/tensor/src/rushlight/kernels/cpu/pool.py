@@ -93,7 +93,11 @@ def parallel_for(fn: Callable[[int, int], Any], n: int, grain: int) -> None:
         _local.busy = False
         job.fn = None  # a worker that wakes up late must not keep the arrays alive
     if job.error is not None:
-        raise job.error
+        error, job.error = job.error, None
+        try:
+            raise error
+        finally:
+            del error  # its traceback leads to this frame and the job: a cycle would keep the arrays
 
 
 def piece_size(n: int, pieces: int) -> int:
