@@ -75,9 +75,13 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
 
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__
-        for registry in ("_parameters", "_buffers", "_modules"):
-            if registry in fields and name in fields[registry]:
-                return fields[registry][name]
+        if "_parameters" in fields:  # not so before Module.__init__() has run
+            if name in (found := fields["_parameters"]):
+                return found[name]
+            if name in (found := fields["_modules"]):
+                return found[name]
+            if name in (found := fields["_buffers"]):
+                return found[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
