@@ -32,22 +32,12 @@ BUILTIN_TYPES = frozenset((
     BuiltinFunctionType, MethodDescriptorType, type(iter([])), type(iter(())), bytearray,
 ))
 
-_module_types: list[type] = []
 _leaf_functions: set[int] = set()
 _keep_leaf: list[Callable] = []
 
 
-def register_module_type(cls: type) -> None:
-    """Tell the compiler which class is the base of all modules (`rushlight.nn` does when it is imported)."""
-    if cls not in _module_types:
-        _module_types.append(cls)
-
-
 def module_type(obj: Any) -> type | None:
-    """The module base class that an object is an instance of, None for other objects."""
-    for cls in _module_types:
-        if isinstance(obj, cls):
-            return cls
+    """The base of all modules that an object is an instance of, None for others; by name, as nn stands above us."""
     for cls in type(obj).__mro__:
         if cls.__name__ == "Module" and cls.__module__.startswith("rushlight.nn"):
             return cls

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import inspect
-import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -83,13 +82,12 @@ class Frame:
     """The execution of one code object inside a capture."""
 
     __slots__ = ("session", "code", "globals", "locals", "stack", "pc", "instruction", "instructions", "table", "cells",
-                 "kw_names", "running", "finished", "returned", "yielding", "handled", "function")
+                 "kw_names", "running", "finished", "returned", "yielding", "handled")
 
-    def __init__(self, session: Any, code: CodeType, namespace: dict, cells: list,
-                 function: Value | None = None) -> None:
+    def __init__(self, session: Any, code: CodeType, namespace: dict, cells: list) -> None:
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE):
             raise Abort("async code")
-        self.session, self.code, self.cells, self.function = session, code, cells, function
+        self.session, self.code, self.cells = session, code, cells
         self.globals = namespace
         names = len(code.co_varnames) + sum(c not in code.co_varnames for c in code.co_cellvars)
         self.locals: list[Any] = [None] * (names + len(code.co_freevars))
@@ -175,6 +173,3 @@ class Frame:
     def name_of(self, index: int) -> str:
         """The variable in a local slot."""
         return self.code._varname_from_oparg(index)
-
-
-VERSION = sys.version_info[:2]

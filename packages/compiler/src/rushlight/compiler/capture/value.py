@@ -62,7 +62,7 @@ class CellV(Value):
 class FunctionV(Value):
     """A function made by the program (def, lambda, comprehension)."""
 
-    __slots__ = ("code", "globals", "cells", "defaults", "kwdefaults", "name", "annotations")
+    __slots__ = ("code", "globals", "cells", "defaults", "kwdefaults", "annotations")
 
     def __init__(self, code: Any, namespace: dict) -> None:
         self.code, self.globals = code, namespace

@@ -14,9 +14,7 @@ from rushlight.compiler.capture.value import NONE, NULL, FunctionV, MethodV, Obj
 
 def new_function(frame: Frame, code: Value) -> FunctionV:
     """A function of the given code in the frame's namespace."""
-    made = FunctionV(code.obj, frame.globals)
-    made.name = code.obj.co_qualname
-    return made
+    return FunctionV(code.obj, frame.globals)
 
 
 def call_values(frame: Frame, arg: int, names: tuple[str, ...]) -> None:

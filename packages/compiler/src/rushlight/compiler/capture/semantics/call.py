@@ -30,7 +30,6 @@ from rushlight.compiler.capture.value import (
     Special,
     TupleV,
     Value,
-    constant,
 )
 from rushlight.compiler.capture.view import DictV
 
@@ -43,7 +42,7 @@ def call(session: Session, fn: Value, args: list[Value], kwargs: Kwargs) -> Valu
         case MethodV():
             return call(session, fn.func, [fn.self, *args], kwargs)
         case FunctionV():
-            return _inline(session, fn, fn.code, fn.globals, fn.cells, fn.defaults, fn.kwdefaults, args, kwargs)
+            return _inline(session, fn.code, fn.globals, fn.cells, fn.defaults, fn.kwdefaults, args, kwargs)
         case BoundBuiltin():
             return methods.call(session, fn.self, fn.name, args, kwargs)
         case Special() if fn.act is not None:
@@ -125,13 +124,12 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     if fn.__kwdefaults__:
         kwdefaults = session.namespace(fn.__kwdefaults__).load()
     cells = [session.cell(c) for c in fn.__closure__ or ()]
-    return _inline(session, constant(fn), fn.__code__, fn.__globals__, cells, defaults, kwdefaults, args, kwargs)
+    return _inline(session, fn.__code__, fn.__globals__, cells, defaults, kwdefaults, args, kwargs)
 
 
-def _inline(session: Session, fn: Value, code: Any, namespace: dict, cells: list, defaults: list[Value],
-            kwdefaults: Kwargs,
+def _inline(session: Session, code: Any, namespace: dict, cells: list, defaults: list[Value], kwdefaults: Kwargs,
             args: list[Value], kwargs: Kwargs) -> Value:
-    frame = Frame(session, code, namespace, cells, fn)
+    frame = Frame(session, code, namespace, cells)
     bind(session, frame, defaults, kwdefaults, args, kwargs)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorV(frame)
