@@ -72,8 +72,6 @@ def _lazy_backend(backend: str | Callable) -> Callable:
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"compile: backend must be a name or a function, got {type(backend).__name__}")
-    from rushlight.compiler.backends import registry
-
     if backend not in BUILT_IN:
         return registry.lookup(backend)
 
