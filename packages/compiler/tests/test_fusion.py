@@ -169,3 +169,10 @@ def test_a_sum_of_many_large_tensors_is_split_into_loops():
         total = graph.call(prims.add, (total, value))
     graph.output([total])
     assert set(compile_program(graph)(tensors)[0].numpy().ravel().tolist()) == {sum(range(count))}
+
+
+def test_large_tensors_that_meet_themselves():
+    graph = Graph()
+    x = graph.input(meta(rushlight.float32, (300, 200)))
+    graph.output([graph.call(prims.add, (x, x))])
+    assert compile_program(graph)([rushlight.ones(300, 200)])[0].tolist() == [[2.0] * 200] * 300

@@ -14,7 +14,6 @@ from rushlight.compiler.lower.scalars import compose
 from rushlight.core import pointwise
 from rushlight.core import scalar as s
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import meta_of
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, large_kernel
 from rushlight.kernels.cpu.reduce import ReduceKernel, reduce_kernel
 from rushlight.kernels.half import compute_dtype
@@ -55,9 +54,9 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
 def _large(group: Group, kernel: ElementwiseKernel) -> Callable[..., Any]:
     """The loop for many elements; a single op that numpy computes as well is left to numpy where that is the better."""
     node = group.nodes[0]
-    if len(group.nodes) > 1 or not all(isinstance(x, Value) for x in node.inputs):
+    if len(group.nodes) > 1 or list(node.inputs) != group.operands():
         return kernel
-    metas = tuple([meta_of(x) if not isinstance(x, Value) else x.meta for x in node.inputs])
+    metas = tuple([x.meta for x in node.inputs])
     compute, casters, function = pointwise.elementwise_parts(node.op, metas)
     if pointwise.resolves(function, compute, node.outputs[0].meta.numpy) and casters.count(None) == len(casters):
         return large_kernel(function, kernel)
