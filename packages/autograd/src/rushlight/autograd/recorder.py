@@ -152,24 +152,34 @@ def _several_views(recipe: Recipe, run: Callable) -> Callable:
 def _in_place(op: Op, recipe: Recipe, run: Callable) -> Callable:
     """Ops that write into operand 0."""
     has_target = 0 in recipe.wanted
-    saves_target = ("operand", 0) in recipe.saves
+    saved = [i for kind, i in recipe.saves if kind == "operand"]
 
     def record(*operands: Any) -> Any:
         x = operands[0]
         if not mode.enabled or not x._meta.dtype.is_inexact:
             return run(*operands)
         check_writable(op.name, x)
-        # A formula that wants operand 0 wants the value that is about to be overwritten.
-        kept = (_copy_in_place_of(x), *operands[1:]) if saves_target else operands
+        # A formula that wants operand 0, or another one in its memory, wants the value that is about to be overwritten.
+        kept = list(operands)
+        for i in saved:
+            if _same_memory(operands[i], x):
+                kept[i] = _copy_in_place_of(operands[i])
         before = (edge_of(x),) if has_target else ()
         result = run(*operands)
-        node = make_node(recipe, kept, (x,))
+        node = make_node(recipe, tuple(kept), (x,))
         others = node.edges[len(before) :]
         node.edges = before + others
         rewrite_history(x, node, 0, others, has_target)
         return result
 
     return record
+
+
+def _same_memory(operand: Any, x: Tensor) -> bool:
+    """Is an operand the tensor, or a tensor over the same storage?"""
+    if operand is x:
+        return True
+    return isinstance(operand, Tensor) and operand._storage is not None and operand._storage is x._storage
 
 
 def _copy_in_place_of(x: Tensor) -> Tensor:
