@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.ops.linalg_solve import A_SAMPLE, B_SAMPLE, adjoint, check_matrix, check_pair, plain, solve_triangular_op
 from rushlight.ops.ranges import eye
 
@@ -30,9 +31,7 @@ _POSITIVE = np.array([[4, 1, 0.5], [1, 3, -1], [0.5, -1, 2]], np.float32)
 
 def lapack(name: str, dtype: np.dtype) -> Any:
     """A LAPACK routine of scipy, which only loads when it is needed."""
-    from scipy.linalg import get_lapack_funcs
-
-    return get_lapack_funcs(name, dtype=dtype)
+    return scipy_linalg().get_lapack_funcs(name, dtype=dtype)
 
 
 # cholesky

@@ -16,6 +16,7 @@ from rushlight.core.front import export, function
 from rushlight.core.meta import Meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.ops.linalg_factor import lapack
 from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv_op, plain, solve_op
 from rushlight.ops.linalg_svd import qr_op, svd_op
@@ -86,12 +87,10 @@ matrix_exp_op = structured(
 
 @kernel(matrix_exp_op, "cpu")
 def _matrix_exp(a: np.ndarray) -> np.ndarray:
-    from scipy.linalg import expm  # scipy only loads when it is needed
-
     if not a.size:
         return a.copy()
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    return expm(a.astype(wide)).astype(a.dtype)
+    return scipy_linalg().expm(a.astype(wide)).astype(a.dtype)
 
 
 @function(out=False)

@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.blas import scipy_linalg
 
 SlogdetResult = namedtuple("slogdet", ("sign", "logabsdet"))
 LinalgSlogdetResult = namedtuple("linalg_slogdet", ("sign", "logabsdet"))
@@ -307,13 +308,11 @@ solve_triangular_op = structured(
 
 @kernel(solve_triangular_op, "cpu")
 def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> np.ndarray:
-    from scipy.linalg import get_blas_funcs  # scipy only loads when it is needed
-
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
     result = np.empty(b.shape, b.dtype)
     if result.size:
-        trsm = get_blas_funcs("trsm", dtype=b.dtype)
+        trsm = scipy_linalg().get_blas_funcs("trsm", dtype=b.dtype)
         for at in np.ndindex(*batch):
             result[at] = trsm(1.0, a[at], b[at], lower=not upper, diag=unitriangular)
     return result

@@ -8,6 +8,9 @@ pool, whose callers do the work of a thread that does not come.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from rushlight.kernels.cpu import pool
@@ -42,6 +45,15 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
 
     pool.parallel_for(piece, batch[first], _grain(work // batch[first]))
     return out
+
+
+@cache
+def scipy_linalg() -> Any:
+    """The module scipy.linalg, which loads when it is needed; its BLAS gets one thread a call like numpy's."""
+    import scipy.linalg
+
+    pool.use_one_blas_thread()
+    return scipy.linalg
 
 
 def _part(x: np.ndarray, dim: int, lo: int, hi: int) -> np.ndarray:
