@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight
+from rushlight.compiler import _logs
 from rushlight.compiler.backends.registry import lookup
 from rushlight.compiler.codegen.program import compile_program
 from rushlight.compiler.graph.interpret import interpret
@@ -176,3 +177,12 @@ def test_large_tensors_that_meet_themselves():
     x = graph.input(meta(rushlight.float32, (300, 200)))
     graph.output([graph.call(prims.add, (x, x))])
     assert compile_program(graph)([rushlight.ones(300, 200)])[0].tolist() == [[2.0] * 200] * 300
+
+
+def test_the_log_of_kernels_shows_programs_and_loops(monkeypatch, capsys):
+    monkeypatch.setattr(_logs, "_wanted", frozenset({"kernels"}))
+    graph = Graph()
+    graph.output([graph.call(prims.tanh, (graph.call(prims.mul, (graph.input(meta(rushlight.float32, (8,))), 2)),))])
+    compile_program(graph)
+    printed = capsys.readouterr().err
+    assert "# mul, tanh" in printed and "for i in range(lo, hi)" in printed
