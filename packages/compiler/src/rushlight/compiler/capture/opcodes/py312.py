@@ -11,7 +11,7 @@ from rushlight.compiler.capture.semantics import attr, compare, container, itera
 from rushlight.compiler.capture.value import NONE, NULL, GeneratorV, MethodV, Obj, SuperV, TupleV, constant
 
 
-@op("LOAD_ATTR")
+@op("LOAD_ATTR", since=(3, 12))
 def load_attr(frame: Frame, arg: int) -> None:
     name = frame.code.co_names[arg >> 1]
     if arg & 1:
@@ -20,7 +20,7 @@ def load_attr(frame: Frame, arg: int) -> None:
         frame.stack.append(attr.load(frame.session, frame.stack.pop(), name))
 
 
-@op("LOAD_SUPER_ATTR")
+@op("LOAD_SUPER_ATTR", since=(3, 12))
 def load_super_attr(frame: Frame, arg: int) -> None:
     self_, cls, found = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
     if not (isinstance(found, Obj) and found.obj is super):
@@ -32,13 +32,13 @@ def load_super_attr(frame: Frame, arg: int) -> None:
         frame.stack.append(value)
 
 
-@op("COMPARE_OP")
+@op("COMPARE_OP", since=(3, 12))
 def compare_op(frame: Frame, arg: int) -> None:
     right, left = frame.stack.pop(), frame.stack.pop()
     frame.stack.append(compare.rich(frame.session, ("<", "<=", "==", "!=", ">", ">=")[arg >> 4], left, right))
 
 
-@op("FOR_ITER")
+@op("FOR_ITER", since=(3, 12))
 def for_iter(frame: Frame, arg: int) -> None:
     item = iterate.advance(frame.session, frame.stack[-1])
     if item is None:
@@ -48,7 +48,7 @@ def for_iter(frame: Frame, arg: int) -> None:
         frame.stack.append(item)
 
 
-@op("SEND")
+@op("SEND", since=(3, 12))
 def send(frame: Frame, arg: int) -> None:
     sent, receiver = frame.stack.pop(), frame.stack[-1]
     if isinstance(receiver, GeneratorV):
@@ -62,42 +62,42 @@ def send(frame: Frame, arg: int) -> None:
         frame.stack.append(item)
 
 
-@op("END_SEND")
+@op("END_SEND", since=(3, 12))
 def end_send(frame: Frame, arg: int) -> None:
     del frame.stack[-2]
 
 
-@op("BINARY_SLICE")
+@op("BINARY_SLICE", since=(3, 12))
 def binary_slice(frame: Frame, arg: int) -> None:
     value, start, stop = frame.pop_many(3)
     index = constant(slice(frame.session.concrete(start), frame.session.concrete(stop)))
     frame.stack.append(container.get_item(frame.session, value, index))
 
 
-@op("STORE_SLICE")
+@op("STORE_SLICE", since=(3, 12))
 def store_slice(frame: Frame, arg: int) -> None:
     value, target, start, stop = frame.pop_many(4)
     index = constant(slice(frame.session.concrete(start), frame.session.concrete(stop)))
     container.set_item(frame.session, target, index, value)
 
 
-@op("LOAD_FAST_AND_CLEAR")
+@op("LOAD_FAST_AND_CLEAR", since=(3, 12))
 def load_fast_and_clear(frame: Frame, arg: int) -> None:
     frame.stack.append(frame.locals[arg])
     frame.locals[arg] = None
 
 
-@op("STORE_FAST_MAYBE_NULL")
+@op("STORE_FAST_MAYBE_NULL", since=(3, 12))
 def store_fast_maybe_null(frame: Frame, arg: int) -> None:
     frame.locals[arg] = frame.stack.pop()
 
 
-@op("RETURN_CONST")
+@op("RETURN_CONST", since=(3, 12))
 def return_const(frame: Frame, arg: int) -> None:
     frame.returned, frame.finished = Obj(frame.code.co_consts[arg]), True
 
 
-@op("CALL_INTRINSIC_1")
+@op("CALL_INTRINSIC_1", since=(3, 12))
 def call_intrinsic(frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
     match arg:
