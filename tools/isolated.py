@@ -17,7 +17,7 @@ PACKAGES = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.t
 
 
 def needs(package: str) -> list[str]:
-    """The package and the siblings it needs, direct or not."""
+    """The package and the siblings that it or its tests need, direct or not."""
     found: list[str] = []
     waiting = [package]
     while waiting:
@@ -25,7 +25,9 @@ def needs(package: str) -> list[str]:
         if name not in found:
             found.append(name)
             settings = (ROOT / "packages" / name / "pyproject.toml").read_text(encoding="utf-8")
-            for requirement in tomllib.loads(settings)["project"].get("dependencies", []):
+            project = tomllib.loads(settings)["project"]
+            tests = project["optional-dependencies"]["test"] if name == package else []
+            for requirement in [*project.get("dependencies", []), *tests]:
                 if match := re.match(r"rushlight-(\w+)", requirement):
                     waiting.append(match[1])
     return found
@@ -67,15 +69,15 @@ def check(package: str, wheels: dict[str, Path], folder: Path) -> int:
     siblings = [wheels[name] for name in needs(package) if name != package]
     must(python, "-m", "pip", "install", "--quiet", f"{wheels[package]}[test]", *siblings)
     # Started elsewhere and without the current folder on the path, so that only what is installed can be imported.
-    # A module that only works beside an optional sibling has its doctests elsewhere; a test of the package names those
-    # modules.
+    # Examples that use a package that is not here are left out.
     return run(
         python,
         "-P",
         "-m",
         "pytest",
         "-q",
-        "--doctest-ignore-import-errors",
+        "-p",
+        "sibling_doctests",
         "-c",
         ROOT / "pyproject.toml",
         "-p",
@@ -83,6 +85,7 @@ def check(package: str, wheels: dict[str, Path], folder: Path) -> int:
         ROOT / "packages" / package / "tests",
         *own_modules(python, package),
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
     )
 
 

@@ -286,6 +286,8 @@ def test_factories_and_default_dtype(check):
 
 
 def test_function_given_to_a_framework_function(check):
+    pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         scale = 2.0
 
