@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from _pytest.doctest import DoctestItem
+
 from rushlight.core.siblings import _OWNERS
 
 
