@@ -227,7 +227,7 @@ def _add_to_leaf(state: AutogradState, x: Tensor | None, box: list) -> None:
         if fits and references(box[0]) == 1 and is_free(box[0]):
             state.grad = box.pop()
         else:
-            state.grad = copied(box.pop())
+            state.grad = copied(box.pop(), x is not None and x._meta.contiguous)
 
 
 def add_grad(x: Tensor, grad: Tensor) -> None:

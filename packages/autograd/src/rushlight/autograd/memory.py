@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.autograd.references import references
+from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.op import HANDLERS, INPLACE, prims
 from rushlight.core.tensor import Tensor, wrap
@@ -54,10 +55,12 @@ def add_into(target: Tensor, grad: Tensor) -> None:
         _add_in_place.apply((target, grad))
 
 
-def copied(grad: Tensor) -> Tensor:
-    """A copy with memory of its own."""
+def copied(grad: Tensor, row_major: bool) -> Tensor:
+    """A copy with memory of its own, row-major or in the layout that the gradient has."""
     m = grad._meta
-    return wrap(grad._array.copy(), m) if is_small(m) and not m.requires_grad else clone(grad)
+    if is_small(m) and not m.requires_grad:
+        return wrap(grad._array.copy(), m)
+    return clone(grad, memory_format=contiguous_format if row_major else preserve_format)
 
 
 def zeros_for(m: Meta) -> Tensor:
