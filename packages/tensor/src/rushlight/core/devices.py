@@ -7,7 +7,6 @@ returns the function that runs the op.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 KNOWN_TYPES = ("cpu", "cuda", "meta")
@@ -109,6 +108,9 @@ def plugin(type: str) -> Any:
     """
     found = _plugins.get(type)
     if found is None:
+        # Costs 20 ms (it reads e-mail headers), and only programs with another device than the CPU come here.
+        from importlib.metadata import entry_points
+
         for entry in entry_points(group="rushlight.devices"):
             if entry.name == type:
                 found = entry.load()
