@@ -1,4 +1,4 @@
-"""Checks that a graph is well formed; run after every pass in tests and under `RUSHLIGHT_COMPILE_VERIFY=1`."""
+"""Checks that a graph is well formed; the tests run it on the graphs that the passes make."""
 
 from __future__ import annotations
 
