@@ -34,17 +34,39 @@ def steps_forward(index) -> bool:
 
 @given(hnp.basic_indices(ARRAY.shape, allow_newaxis=True).map(lambda i: i if isinstance(i, tuple) else (i,)))
 def test_basic_index_is_numpy_s_view(index):
-    if not steps_forward(index):
-        with pytest.raises(ValueError, match="step must be greater than zero"):
-            rushlight.tensor(ARRAY)[index]
-        return
     x = rushlight.tensor(ARRAY)
     part = x[index]
     assert np.array_equal(part.numpy(), ARRAY[index])
-    part.fill_(-1)
+    if steps_forward(index):
+        part.fill_(-1)
+    else:  # backwards it is a copy
+        x[index] = -1
     expected = ARRAY.copy()
     expected[index] = -1
     assert np.array_equal(x.numpy(), expected)
+
+
+@given(hnp.basic_indices(ARRAY.shape, allow_newaxis=True))
+def test_storing_a_tensor_fills_the_places_in_the_order_of_the_index(index):
+    expected, x = ARRAY.copy(), rushlight.tensor(ARRAY)
+    values = np.arange(ARRAY[index].size).reshape(ARRAY[index].shape) - 100
+    expected[index] = values
+    x[index] = rushlight.tensor(values)
+    assert np.array_equal(x.numpy(), expected)
+
+
+def test_slices_backwards_beside_index_tensors():
+    expected, x = ARRAY.copy(), rushlight.tensor(ARRAY)
+    where = np.array([0, 1, 1])
+    assert np.array_equal(x[::-1, rushlight.tensor(where)].numpy(), ARRAY[::-1, where])
+    expected[::-1, [1, 0]] = np.arange(2)[:, None]
+    x[::-1, rushlight.tensor([1, 0])] = rushlight.arange(2)[:, None]
+    assert np.array_equal(x.numpy(), expected)
+
+
+def test_step_zero_is_refused():
+    with pytest.raises(ValueError, match="step"):
+        rushlight.tensor(ARRAY)[::0]
 
 
 @pytest.mark.parametrize("index", ADVANCED, ids=str)

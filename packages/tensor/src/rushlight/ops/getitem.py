@@ -19,6 +19,7 @@ from rushlight.ops.copy import copy_op, fill_op
 from rushlight.ops.create import tensor
 from rushlight.ops.index import index_op, masked_select_op
 from rushlight.ops.put import as_indices, index_put_op, masked_fill_op
+from rushlight.ops.rearrange import flip_op
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.slicing import select_op, slice_op
 from rushlight.ops.view import reshaped, view_op
@@ -39,6 +40,8 @@ _EXPECTED = "only integers, slices (`:`), ellipsis (`...`), None and long or byt
 def getitem(self: Tensor, index: Any) -> Any:
     """A part of the tensor: a view for integers, slices, `...` and None; a copy for tensors, lists and masks.
 
+    A slice that runs backwards, which PyTorch refuses, gives a copy, too.
+
     Raises IndexError for indices out of range, too many indices, masks that do not fit and other types.
 
     Example:
@@ -50,7 +53,9 @@ def getitem(self: Tensor, index: Any) -> Any:
     """
     if index.__class__ is int:
         return _select(self, index, 0)
-    part, indices = _views(self, index)
+    part, indices, backward = _views(self, index)
+    if backward:
+        part = flip_op.apply((part,), (backward,))
     if indices is None:
         return alias_op.apply((self,)) if part is self else part
     mask = _only_mask(indices)
@@ -64,9 +69,18 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
     Raises TypeError for other values, RuntimeError for a value that does not fit.
     """
-    part, indices = _views(self, index)
+    part, indices, backward = _views(self, index)
+    if backward:
+        turned = flip_op.apply((part,), (backward,))
+        _store(turned, indices, value)
+        copy_op.apply((part, flip_op.apply((turned,), (backward,))), (False,))
+    else:
+        _store(part, indices, value)
+
+
+def _store(part: Tensor, indices: list[Any] | None, value: Any) -> None:
     if not hasattr(value, "_meta"):
-        value = _number(self, value)
+        value = _number(part, value)
         if indices is None:
             _fill.apply((part, value))
             return
@@ -80,26 +94,29 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         return
     indices = as_indices(_as_masks(part, indices))
     if hasattr(value, "_meta"):
-        if value.ndim == 0 and value.dtype is not part.dtype:
-            value = value.to(part.dtype)
+        kind = part.dtype
+        if value.dtype is not kind and (value.ndim == 0 or dtypes.promote_types(value.dtype, kind) is kind):
+            value = value.to(kind)
         given = [i.ndim for i in indices if i is not None]
         value = _drop_leading_ones(value, part.ndim - len(given) + max(given))
     _put.apply((part, value, *indices), (False,))
 
 
-def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
-    """The view that the basic part of an index makes, and the index tensors left to apply to it (None: none)."""
+def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None, tuple[int, ...] | None]:
+    """The view that the basic part of an index makes, the index tensors left to apply to it (None: none), and the
+    dimensions of the view that the index reads backwards (None: none).
+    """
     kind = index.__class__
     if kind is int:
-        return _select(self, index, 0), None
-    if kind is slice and self._meta.ndim:
-        return _slice(self, index, 0), None
+        return _select(self, index, 0), None, None
+    if kind is slice and self._meta.ndim and (index.step is None or index.step > 0):
+        return _slice(self, index, 0), None, None
     if kind is not tuple:
         if kind is list and _is_tuple_of_indices(index):
             index = tuple(index)
         else:
             index = (index,)
-    part, dim, indices = self, 0, []
+    part, dim, indices, backward = self, 0, [], None
     last = self._meta.ndim - _dims_taken(index)
     if last < 0:
         raise IndexError(f"too many indices for tensor of dimension {self._meta.ndim}")
@@ -108,6 +125,9 @@ def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
         if kind is int:
             part = _select(part, item, dim)
         elif kind is slice:
+            if item.step is not None and item.step.__index__() < 0:
+                backward = (*(backward or ()), dim)
+                item = _forwards(item, part._meta.shape[dim])
             part = _slice(part, item, dim)
             dim += 1
         elif item is None:
@@ -133,7 +153,7 @@ def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
             else:
                 _place(indices, dim, item)
                 dim += max(m.ndim, 1) if m.dtype is dtypes.bool or m.dtype is dtypes.uint8 else 1
-    return part, indices or None
+    return part, indices or None, backward
 
 
 def _select(x: Tensor, index: int, dim: int) -> Tensor:
@@ -149,7 +169,7 @@ def _select(x: Tensor, index: int, dim: int) -> Tensor:
 def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
     size = x._meta.shape[dim]
     if item.step is not None and item.step.__index__() <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError("step must not be zero")
     start, stop, step = item.indices(size)
     if start == 0 and stop == size and step == 1:
         return x
@@ -159,6 +179,12 @@ def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
         if plan is not None:
             return plan(x, start)
     return slice_op.apply((x, start), (dim, length, step))
+
+
+def _forwards(item: slice, size: int) -> slice:
+    """The slice with the same places as one with a negative step, in ascending order."""
+    places = range(*item.indices(size))[::-1]
+    return slice(places.start, places.stop, places.step) if places else slice(0, 0)
 
 
 def _is_tuple_of_indices(items: list) -> bool:
