@@ -90,7 +90,6 @@ _BY_NUMPY = {d.numpy: d for d in ALL}
 _REAL = {complex64: float32, complex128: float64}
 _COMPLEX_OF = dict.fromkeys(ALL, complex64) | {float64: complex128, complex128: complex128}
 _FLOATS = {float16: 0, bfloat16: 0, float32: 1, float64: 2, complex64: 1, complex128: 2}
-_WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 
 
 def named(name: str) -> dtype:
@@ -150,7 +149,8 @@ def number_dtype(kind: type) -> dtype:
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that holds the values of both, category first.
 
-    Raises RuntimeError for the unsigned types wider than 8 bits beside another integer type, as PyTorch does.
+    Raises RuntimeError for uint64 beside a signed integer type: no integer type holds the values of both. (PyTorch
+    refuses every unsigned type wider than 8 bits beside another integer type; the array API standard does not.)
 
     Example:
         >>> import rushlight
@@ -169,8 +169,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         return float64 if rank == 2 else float32
     if low is bool:
         return high
-    if low in _WIDE_UNSIGNED or high in _WIDE_UNSIGNED:
-        raise RuntimeError(f"promote_types: {low.name} and {high.name} have no common integer type here; "
+    if uint64 in (low, high) and low.is_signed != high.is_signed:
+        raise RuntimeError(f"promote_types: {low.name} and {high.name} have no common integer type; "
                            "convert one of them with .to(dtype) first")
     return _BY_NUMPY[np.promote_types(low.numpy, high.numpy)]
 
