@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -223,14 +222,29 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return (_DL_CPU, 0) if self.device.type == "cpu" else (2, self.device.index or 0)
 
 
-def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
-    """The module with the functions of the Python array API standard: rushlight itself."""
-    return sys.modules["rushlight"]
+def _array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """The module with the functions of the Python array API standard: `rushlight.array_api`.
+
+    Raises ValueError for a version of the standard that is not there.
+    """
+    from rushlight import array_api  # written in functions of this package; loaded when somebody asks
+
+    if api_version not in (None, *array_api.VERSIONS):
+        raise ValueError(
+            f"__array_namespace__: api_version must be one of {', '.join(array_api.VERSIONS)}, got {api_version!r}"
+        )
+    return array_api
+
+
+def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on another device, itself where it is there already; the array API standard's `to`."""
+    return self.to(as_device(device))
 
 
 extend_tensor("__dlpack__", _dlpack)
 extend_tensor("__dlpack_device__", _dlpack_device)
 extend_tensor("__array_namespace__", _array_namespace)
+extend_tensor("to_device", _to_device)
 
 
 @function(method=False, out=False)
