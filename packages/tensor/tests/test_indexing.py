@@ -160,3 +160,13 @@ def test_gather_takes_back_what_scatter_put(data):
     source = rushlight.arange(rows * columns).reshape(rows, columns)
     scattered = rushlight.full((rows, columns), -1).scatter(1, index, source)
     assert scattered.gather(1, index).equal(source)
+
+
+def test_mask_of_size_zero_selects_nothing():
+    x = rushlight.ones(2, 3)
+    assert x[rushlight.zeros(0, 3, dtype=rushlight.bool)].shape == (0,)
+    assert x[rushlight.zeros(0, dtype=rushlight.bool)].shape == (0, 3)
+    x[rushlight.zeros(0, dtype=rushlight.bool)] = 5
+    assert (x == 1).all()
+    with pytest.raises(IndexError, match="does not match"):
+        x[rushlight.zeros(0, 2, dtype=rushlight.bool)]

@@ -27,6 +27,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Dtype | Non
     """
     if stop is None:
         start, stop = 0, start
+    if dtype is None and float in (type(start), type(stop), type(step)):
+        dtype = rl.get_default_dtype()
     if step and (stop - start) / step < 0:
         stop = start
     return rl.arange(start, stop, step, dtype=dtype, device=device)

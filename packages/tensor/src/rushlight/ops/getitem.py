@@ -16,7 +16,7 @@ from rushlight.core.front import extend_tensor
 from rushlight.core.op import HANDLERS, INPLACE, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import copy_op, fill_op
-from rushlight.ops.create import tensor
+from rushlight.ops.create import filled, tensor
 from rushlight.ops.index import index_op, masked_select_op
 from rushlight.ops.put import as_indices, index_put_op, masked_fill_op
 from rushlight.ops.rearrange import flip_op
@@ -58,7 +58,7 @@ def getitem(self: Tensor, index: Any) -> Any:
         part = flip_op.apply((part,), (backward,))
     if indices is None:
         return alias_op.apply((self,)) if part is self else part
-    mask = _only_mask(indices)
+    mask = _only_mask(part, indices)
     if mask is not None:
         return masked_select_op.apply((part, mask))
     return index_op.apply((part, *as_indices(_as_masks(part, indices))))
@@ -84,7 +84,7 @@ def _store(part: Tensor, indices: list[Any] | None, value: Any) -> None:
         if indices is None:
             _fill.apply((part, value))
             return
-        mask = _only_mask(indices)
+        mask = _only_mask(part, indices)
         if mask is not None:
             _check_mask_shape(part, mask)
             _masked_fill.apply((part, mask if mask.ndim == part.ndim else _trailing(mask, part), value))
@@ -239,11 +239,19 @@ def _index_tensor(item: Any, like: Tensor) -> Tensor:
     raise IndexError(f"{_EXPECTED} (got {type(item).__name__})")
 
 
-def _only_mask(indices: list) -> Tensor | None:
-    """The mask, when the index tensors are one mask over the leading dimensions and nothing else."""
-    if len(indices) == 1 and indices[0].dtype is dtypes.bool:
-        return indices[0]
-    return None
+def _only_mask(part: Tensor, indices: list) -> Tensor | None:
+    """The mask, when the index tensors are one mask over the leading dimensions and nothing else.
+
+    A mask that lacks elements only because sizes are 0 is false everywhere, says the array API standard.
+    """
+    if len(indices) != 1 or indices[0].dtype is not dtypes.bool:
+        return None
+    mask = indices[0]
+    if not mask._meta.numel:
+        shape, leading = mask._meta.shape, part._meta.shape[: mask._meta.ndim]
+        if len(shape) == len(leading) and all(size in (0, whole) for size, whole in zip(shape, leading)):
+            return filled(leading, False, dtypes.bool, part.device)
+    return mask
 
 
 def _check_mask_shape(part: Tensor, mask: Tensor) -> None:
