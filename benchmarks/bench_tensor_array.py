@@ -64,3 +64,20 @@ class Convolution:
 
     def time_max_pool2d(self, kernel):
         self.pool()
+
+
+class Pooling:
+    params = ["max_pool2d", "avg_pool2d"]
+    param_names = ("op",)
+
+    def setup(self, op):
+        torch = library(f"nn.functional.{op}")
+        self.x = torch.from_numpy(numbers(16, 64, 56, 56)).requires_grad_()
+        self.pool = getattr(torch.nn.functional, op)
+        self.time_forward(op), self.time_both(op)
+
+    def time_forward(self, op):
+        self.pool(self.x.detach(), 3, 2, 1)
+
+    def time_both(self, op):
+        self.pool(self.x, 3, 2, 1).sum().backward()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.kernels.cpu import attention, conv, native, norm, pool_window, softmax
+from rushlight.kernels.cpu import attention, conv, native, norm, softmax
 from rushlight.kernels.cpu.jit import compile_statistics
 
 RNG = np.random.default_rng(0)
@@ -92,25 +92,6 @@ def test_convolutions(monkeypatch, size, kernel, stride, padding, dilation, grou
     product = np.vdot(forward[0][0], g)
     assert np.isclose(np.vdot(x, back[0][0]), product, rtol=1e-3, atol=1e-3)
     assert np.isclose(np.vdot(w, by_weight[0][0]), product, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("kernel, out, stride, padding, dilation", [
-    ((2, 2), (4, 4), (2, 2), (0, 0), (1, 1)), ((3, 3), (5, 4), (2, 2), (1, 1), (1, 1)),
-    ((2, 3), (7, 4), (1, 1), (0, 0), (2, 2)),
-])  # fmt: skip
-def test_max_pool_and_its_scatter(monkeypatch, kernel, out, stride, padding, dilation):
-    x = np.round(floats(3, 4, 9, 8))  # with ties
-    x[0, 0, 0, :3] = x[0, 1, 2, 3] = np.nan
-    values, indices = pair = both(monkeypatch, pool_window.max_pool, x, kernel, out, stride, padding, dilation)
-    same(pair)
-    same(both(monkeypatch, pool_window.scatter_planes, np.nan_to_num(values[0]), values[1], (9, 8)))
-
-
-def test_scatter_refuses_positions_outside_of_the_plane(monkeypatch):
-    values, indices = floats(1, 1, 2, 2), np.array([0, 5, 6, 1]).reshape(1, 1, 2, 2)
-    for worth in (1, 1 << 60):
-        monkeypatch.setattr(native, "WORTH", worth)
-        assert pool_window.scatter_planes(values, indices, (2, 3)) is None
 
 
 @pytest.mark.parametrize("block_bytes", [1 << 19, 1 << 12])

@@ -22,18 +22,17 @@ Sizes = int | tuple[int, ...]
 _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
 
-def _divisor(
-    size: tuple, kernel: tuple, out: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int, dtype
-) -> np.ndarray:
-    """What each window's sum is divided by: shape `out`, or 0-dim when all are the same."""
+def _divisors(
+    size: tuple, kernel: tuple, out: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int
+) -> list[np.ndarray]:
+    """Per dimension what each place contributes to its window's divisor: they are multiplied."""
     if divisor:
-        return np.asarray(divisor, dtype)
-    result = np.ones((), dtype)
-    for d, (n, k, o, s, p) in enumerate(zip(size, kernel, out, stride, padding)):
+        return [np.full(out[0], divisor), *[np.ones(o, int) for o in out[1:]]]
+    result = []
+    for n, k, o, s, p in zip(size, kernel, out, stride, padding):
         start = np.arange(o) * s - p
         end = np.minimum(start + k, n + p)
-        length = end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0)
-        result = result * length.astype(dtype).reshape(-1, *(1,) * (len(size) - d - 1))
+        result.append(end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0))
     return result
 
 
@@ -82,7 +81,7 @@ def _avg_pool(
     x = checks.widened(x)
     size = x.shape[2:]
     out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
-    by = _divisor(size, kernel_size, out, stride, padding, count_include_pad, divisor, x.dtype)
+    by = _divisors(size, kernel_size, out, stride, padding, count_include_pad, divisor)
     if x.dtype.kind != "f":
         return cpu.avg_pool(x.astype(np.float64), kernel_size, out, stride, padding, by)
     return cpu.avg_pool(x, kernel_size, out, stride, padding, by)
@@ -113,7 +112,7 @@ def _avg_pool_transpose(
     divisor: int,
 ):
     grad = checks.widened(grad)
-    by = _divisor(size, kernel_size, grad.shape[2:], stride, padding, count_include_pad, divisor, grad.dtype)
+    by = _divisors(size, kernel_size, grad.shape[2:], stride, padding, count_include_pad, divisor)
     return cpu.avg_pool_transpose(grad, size, kernel_size, stride, padding, by)
 
 

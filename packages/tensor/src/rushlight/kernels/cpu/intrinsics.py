@@ -120,7 +120,8 @@ def stack_array(typingctx: Any, dtype: Any, size: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = context.data_model_manager[dtype.dtype].get_data_type()
-        memory = cgutils.alloca_once(builder, ir.ArrayType(kind, length))
+        with builder.goto_entry_block():  # cgutils.alloca_once would write zeros, and LLVM one instruction for each
+            memory = builder.alloca(ir.ArrayType(kind, length))
         return builder.bitcast(memory, context.get_value_type(sig.return_type))
 
     return DataPointer(dtype.dtype)(dtype, size), codegen

@@ -35,7 +35,7 @@ import numpy
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py")
+_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
@@ -208,12 +208,14 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
 
     from rushlight.kernels.cpu.intrinsics import NAMESPACE, SCALARS
     from rushlight.kernels.cpu.team_native import launch, work
+    from rushlight.kernels.cpu.vectors import NAMESPACE as VECTORS
 
     _numba_context()
     file = f"<rushlight kernel {digest[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     namespace = {
         **NAMESPACE,
+        **VECTORS,
         "team_work": work,
         "team_launch": launch,
         "__name__": "rushlight.kernels.cpu.intrinsics",

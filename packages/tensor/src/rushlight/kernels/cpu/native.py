@@ -25,6 +25,7 @@ WORTH = 32768
 # Elements to a piece of work.
 GRAIN = 32768
 
+_ELEMENT = re.compile(r"\bT\b")
 _EXP = re.compile(r"(\s*)(\w+) = exp\((.+)\)")
 
 
@@ -45,7 +46,7 @@ def compiled(source: str, arrays: str, dtype: np.dtype | None = None) -> Callabl
     short = SHORT[dtype.name]
     kinds = {"T": f"*{short}", "i": "*i64"}
     signature = ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
-    return compile_source(_with_exp(source, dtype).replace("T(", f"{short}("), signature)
+    return compile_source(_ELEMENT.sub(short, _with_exp(source, dtype)), signature)
 
 
 def _with_exp(source: str, dtype: np.dtype) -> str:

@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import native, windows
+from rushlight.kernels.cpu import native, pool_native, windows
+from rushlight.kernels.cpu.pool_native import Sizes, Windows
 
 
 def _tap_slices(
@@ -41,8 +42,9 @@ def max_pool(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals
     wins."""
-    if windows.usable(x, x.shape[0] * x.shape[1] * prod(out) * prod(kernel)):
-        return windows.max_pool(x, kernel, out, stride, padding, dilation)
+    found = pool_native.max_pool(x, Windows(x.shape[2:], kernel, out, stride, padding, dilation), out)
+    if found is not None:
+        return found
     size = x.shape[2:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     values = np.full((*x.shape[:2], *out), lowest, x.dtype)
@@ -86,15 +88,18 @@ def avg_pool(
     out: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
-    divisor: np.ndarray,
+    divisors: list[np.ndarray],
 ) -> np.ndarray:
-    """Sum of each window over the divisor."""
+    """Sum of each window over its divisor, the product of the divisors of its place in each dimension."""
+    found = pool_native.avg_pool(x, _dense_windows(x.shape[2:], kernel, out, stride, padding), out, divisors)
+    if found is not None:
+        return found
     result = np.zeros((*x.shape[:2], *out), x.dtype)
     for tap in np.ndindex(*kernel):
         slices = _tap_slices(tap, out, x.shape[2:], stride, padding, (1,) * len(out))
         if slices is not None:
             result[slices[1]] += x[slices[0]]
-    result /= divisor
+    result /= _product(divisors, x.dtype)
     return result
 
 
@@ -104,13 +109,29 @@ def avg_pool_transpose(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
-    divisor: np.ndarray,
+    divisors: list[np.ndarray],
 ) -> np.ndarray:
     """Each output's share spread over its window: the transpose of `avg_pool`."""
-    share = grad / divisor
+    windows = _dense_windows(size, kernel, grad.shape[2:], stride, padding)
+    found = pool_native.avg_pool_transpose(grad, windows, size, divisors)
+    if found is not None:
+        return found
+    share = grad / _product(divisors, grad.dtype)
     result = np.zeros((*grad.shape[:2], *size), share.dtype)
     for tap in np.ndindex(*kernel):
         slices = _tap_slices(tap, grad.shape[2:], size, stride, padding, (1,) * len(size))
         if slices is not None:
             result[slices[0]] += share[slices[1]]
+    return result
+
+
+def _dense_windows(size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes) -> Windows:
+    return Windows(size, kernel, out, stride, padding, (1,) * len(size))
+
+
+def _product(divisors: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """The divisor of each window."""
+    result = np.ones((), dtype)
+    for d, lengths in enumerate(divisors, 1):
+        result = result * lengths.astype(dtype).reshape(-1, *(1,) * (len(divisors) - d))
     return result

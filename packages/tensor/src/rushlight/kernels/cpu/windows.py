@@ -1,4 +1,4 @@
-"""Native loops over the windows of images: max pooling, scattering to planes, columns for convolution.
+"""Native loops over the windows of images: scattering to planes, columns for convolution.
 
 Tasks are planes (one channel of one sample). `layout` holds sizes and, per dimension, kernel, stride, padding and
 dilation.
@@ -24,61 +24,6 @@ HEAD = """    height = load(layout, u64(0))
     pad_width = load(layout, u64(9))
     step_height = load(layout, u64(10))
     step_width = load(layout, u64(11))
-"""
-
-# A window's first element is taken as it is; later ones when they are larger, or NaN.
-_MAX_POOL = f"""def kernel(lo, hi, layout, values, indices, x):
-{HEAD}
-    for plane in range(lo, hi):
-        base = i64(plane) * height * width
-        target = i64(plane) * out_height * out_width
-        for oh in range(out_height):
-            top = oh * stride_height - pad_height
-            for ow in range(out_width):
-                left = ow * stride_width - pad_width
-                best = T(-inf)
-                where = i64(-1)
-                for i in range(kernel_height):
-                    h = top + i * step_height
-                    if h >= 0 and h < height:
-                        for j in range(kernel_width):
-                            w = left + j * step_width
-                            if w >= 0 and w < width:
-                                v = load(x, u64(base + h * width + w))
-                                if v > best or where < 0 or v != v:
-                                    best = v
-                                    where = h * width + w
-                at = u64(target + oh * out_width + ow)
-                store(values, at, best)
-                store(indices, at, where)
-"""
-
-# Windows that lie inside and do not overlap: no bounds to look at, and the inner loop becomes vector code.
-_MAX_POOL_2X2 = """def kernel(lo, hi, layout, values, indices, x):
-    wide_vectors()
-    width = load(layout, u64(1))
-    height = load(layout, u64(0))
-    out_height = load(layout, u64(2))
-    out_width = load(layout, u64(3))
-    for plane in range(lo, hi):
-        for oh in range(out_height):
-            first = (i64(plane) * height + i64(2) * oh) * width
-            place = i64(2) * oh * width
-            target = (i64(plane) * out_height + oh) * out_width
-            for ow in range(out_width):
-                a = load(x, u64(first + i64(2) * ow))
-                b = load(x, u64(first + i64(2) * ow + i64(1)))
-                c = load(x, u64(first + width + i64(2) * ow))
-                d = load(x, u64(first + width + i64(2) * ow + i64(1)))
-                right = (b > a) | (b != b)
-                upper = select(right, b, a)
-                at_upper = select(right, i64(1), i64(0))
-                right = (d > c) | (d != d)
-                lower = select(right, d, c)
-                at_lower = select(right, width + i64(1), width)
-                down = (lower > upper) | (lower != lower)
-                store(values, u64(target + ow), select(down, lower, upper))
-                store(indices, u64(target + ow), place + i64(2) * ow + select(down, at_lower, at_upper))
 """
 
 # Indices are checked here; `bad` becomes 1 when one lies outside of its plane.
@@ -181,30 +126,6 @@ def layout_of(
     if len(size) == 1:
         pairs = [(fill, *pair) for fill, pair in zip((1, 1, 1, 1, 0, 1), pairs)]
     return tuple([n for pair in pairs for n in pair])
-
-
-def max_pool(
-    x: np.ndarray, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest elements of windows and their flat positions."""
-    values, indices = allocator.empty((*x.shape[:2], *out), x.dtype), allocator.empty((*x.shape[:2], *out), np.int64)
-    planes = x.shape[0] * x.shape[1]
-    simple = (
-        kernel == stride == (2, 2)
-        and padding == (0, 0)
-        and dilation == (1, 1)
-        and all(2 * o <= n for o, n in zip(out, x.shape[2:]))
-    )
-    native.over(
-        native.compiled(_MAX_POOL_2X2 if simple else _MAX_POOL, "TiT"),
-        planes,
-        prod(out) * prod(kernel),
-        layout_of(x.shape[2:], out, kernel, stride, padding, dilation),
-        values,
-        indices,
-        x,
-    )
-    return values, indices
 
 
 def scatter(values: np.ndarray, indices: np.ndarray, size: Sizes) -> np.ndarray | None:

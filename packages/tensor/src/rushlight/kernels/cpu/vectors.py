@@ -1,0 +1,170 @@
+"""Vectors in kernels written by hand: what LLVM's vectoriser does not find in a plain loop.
+
+It takes one loop at a time and keeps nothing in registers over the loops around it. A kernel that holds a row of
+results in registers while it walks over a window or a row of a matrix says so with these: `vload(p, i, 16)` are 16
+elements from element `i` on. LLVM cuts vectors to what the processor has. `lanes` is a literal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.extending import intrinsic, register_model
+
+
+class Vector(types.Type):
+    """`lanes` numbers in registers; a mask where the element is boolean."""
+
+    def __init__(self, dtype: types.Type, lanes: int):
+        self.dtype, self.lanes = dtype, lanes
+        super().__init__(f"Vector({dtype}, {lanes})")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Vector):
+        element = ir.IntType(1) if kind.dtype is types.boolean else manager.lookup(kind.dtype).get_value_type()
+        super().__init__(manager, kind, ir.VectorType(element, kind.lanes))
+
+
+def _size(context: Any, kind: types.Type) -> int:
+    return context.get_abi_sizeof(context.get_value_type(kind))
+
+
+def _place(context: Any, builder: Any, kind: Vector, pointer: Any, index: Any) -> Any:
+    address = builder.gep(pointer, [index])
+    return builder.bitcast(address, context.get_value_type(kind).as_pointer())
+
+
+@intrinsic(prefer_literal=True)
+def vload(typingctx: Any, pointer: Any, index: Any, lanes: Any) -> Any:
+    """Elements index, index + 1, ... of an array."""
+    kind = Vector(pointer.dtype, lanes.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value = builder.load(_place(context, builder, kind, *args[:2]))
+        value.align = _size(context, pointer.dtype)
+        return value
+
+    return kind(pointer, types.int64, lanes), codegen
+
+
+@intrinsic
+def vstore(typingctx: Any, pointer: Any, index: Any, vector: Any) -> Any:
+    """Writes elements index, index + 1, ... of an array."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        instruction = builder.store(args[2], _place(context, builder, vector, *args[:2]))
+        instruction.align = _size(context, pointer.dtype)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, vector), codegen
+
+
+def _fill(builder: Any, value: Any, lanes: int) -> Any:
+    kind = ir.VectorType(value.type, lanes)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), None)
+    return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+
+
+@intrinsic(prefer_literal=True)
+def splat(typingctx: Any, value: Any, lanes: Any) -> Any:
+    """One number in every lane."""
+    kind = types.unliteral(value)
+    count = lanes.literal_value
+    return Vector(kind, count)(kind, lanes), lambda context, builder, sig, args: _fill(builder, args[0], count)
+
+
+def _binary(on_floats: str, on_integers: str) -> Any:
+    @intrinsic
+    def function(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if isinstance(a.dtype, types.Float):
+                return getattr(builder, on_floats)(*args, flags=("contract",))
+            return getattr(builder, on_integers)(*args)
+
+        return a(a, a), codegen
+
+    return function
+
+
+def _comparison(operator: str) -> Any:
+    @intrinsic
+    def function(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if isinstance(a.dtype, types.Float):
+                return builder.fcmp_ordered(operator, *args)
+            return builder.icmp_signed(operator, *args)
+
+        return Vector(types.boolean, a.lanes)(a, a), codegen
+
+    return function
+
+
+@intrinsic
+def vfma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c`, rounded once where the processor can."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        name = f"llvm.fmuladd.v{a.lanes}{'f32' if a.dtype is types.float32 else 'f64'}"
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+        return builder.call(function, args)
+
+    return a(a, a, a), codegen
+
+
+@intrinsic
+def vselect(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
+    """Per lane `a if mask else b`."""
+    return a(mask, a, a), lambda context, builder, sig, args: builder.select(*args)
+
+
+@intrinsic
+def vexceeds(typingctx: Any, a: Any, b: Any) -> Any:
+    """Per lane: is `a` larger than `b`, or NaN? (`a <= b` or `b` NaN alone say no.)"""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        larger = builder.fcmp_ordered(">", *args)
+        return builder.or_(larger, builder.fcmp_unordered("uno", args[0], args[0]))
+
+    return Vector(types.boolean, a.lanes)(a, a), codegen
+
+
+@intrinsic
+def vwiden(typingctx: Any, a: Any) -> Any:
+    """int32 lanes as int64."""
+    kind = Vector(types.int64, a.lanes)
+    return kind(a), lambda context, builder, sig, args: builder.sext(args[0], context.get_value_type(kind))
+
+
+def _shuffle(order: Any) -> Any:
+    """The lanes `order(lanes)` of two vectors put one behind the other."""
+
+    @intrinsic
+    def function(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            kind = ir.VectorType(ir.IntType(32), a.lanes)
+            return builder.shuffle_vector(*args, ir.Constant(kind, order(a.lanes)))
+
+        return a(a, a), codegen
+
+    return function
+
+
+def _alternating(first: int, lanes: int) -> list[int]:
+    return [first + k // 2 + lanes * (k % 2) for k in range(lanes)]
+
+
+NAMESPACE: dict[str, Any] = {
+    "vload": vload, "vstore": vstore, "splat": splat, "vfma": vfma, "vselect": vselect, "vexceeds": vexceeds,
+    "vwiden": vwiden, "vadd": _binary("fadd", "add"), "vsub": _binary("fsub", "sub"), "vmul": _binary("fmul", "mul"),
+    "vdiv": _binary("fdiv", "sdiv"), "vgreater": _comparison(">"),
+    "veven": _shuffle(lambda n: list(range(0, 2 * n, 2))), "vodd": _shuffle(lambda n: list(range(1, 2 * n, 2))),
+    "vlower": _shuffle(lambda n: _alternating(0, n)), "vupper": _shuffle(lambda n: _alternating(n // 2, n)),
+}  # fmt: skip
