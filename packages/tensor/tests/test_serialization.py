@@ -60,6 +60,7 @@ def test_nothing_in_a_file_runs():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x/data.pkl", pickle.dumps({"weight": Runs()}))
+    buffer.seek(0)
     with pytest.raises(pickle.UnpicklingError, match="is no plain data and is not run"):
         rushlight.load(buffer, weights_only=False)
     with pytest.raises(TypeError, match="cannot store"):

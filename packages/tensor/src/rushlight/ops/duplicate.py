@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,21 @@ from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.allocation import empty_op
 
+_MAX_DIMS = 64  # numpy's limit, and PyTorch's
+
+
+def check_geometry(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """How many elements lie between the first and the end of the last of a tensor.
+
+    Counted here, in integers without end: numpy's own check of an array over a buffer overflows. Raises RuntimeError
+    for a geometry that no tensor has.
+    """
+    numbers = (offset, *shape, *strides)
+    fits = len(shape) == len(strides) <= _MAX_DIMS and all(type(n) is int and 0 <= n < 1 << 62 for n in numbers)
+    if not fits or math.prod(size for size in shape if size) >= 1 << 62:
+        raise RuntimeError(f"invalid tensor geometry: offset {offset}, sizes {list(shape)}, strides {list(strides)}")
+    return 0 if 0 in shape else 1 + sum([(size - 1) * stride for size, stride in zip(shape, strides)])
+
 
 def over_storage(
     storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: dtype
@@ -23,15 +39,13 @@ def over_storage(
     Raises RuntimeError when an element would lie outside the storage, which a damaged file may ask for.
     """
     size = kind.itemsize
-    if offset < 0 or min(shape, default=0) < 0 or min(strides, default=0) < 0 or len(shape) != len(strides):
-        raise RuntimeError(f"invalid tensor geometry: offset {offset}, sizes {list(shape)}, strides {list(strides)}")
-    try:
-        array = np.ndarray(shape, kind.numpy, storage.base, offset * size, [stride * size for stride in strides])
-    except (TypeError, ValueError):
+    end = offset + check_geometry(offset, shape, strides)
+    if end * size > storage.nbytes:
         raise RuntimeError(
             f"sizes {list(shape)}, strides {list(strides)} and offset {offset} exceed a storage of {storage.nbytes} "
             f"bytes for {kind.name}"
-        ) from None
+        )
+    array = np.ndarray(shape, kind.numpy, storage.base, offset * size, [stride * size for stride in strides])
     return wrap(array, meta(kind, shape, strides), storage)
 
 

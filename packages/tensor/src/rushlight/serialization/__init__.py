@@ -5,8 +5,8 @@ only the types below; reading looks names up in a fixed table and refuses all ot
 run.
 """
 
-from rushlight.serialization.allowed import add_safe_globals, clear_safe_globals, get_safe_globals
+from rushlight.serialization.allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from rushlight.serialization.reader import load
 from rushlight.serialization.writer import save
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]

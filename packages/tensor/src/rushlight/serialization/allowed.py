@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 STORAGES = {
@@ -36,3 +38,15 @@ def get_safe_globals() -> list[Any]:
 def clear_safe_globals() -> None:
     """Take back what `add_safe_globals` has allowed."""
     ALLOWED.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """Inside the block, allow more classes as `add_safe_globals` does."""
+    before = dict(ALLOWED)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        ALLOWED.clear()
+        ALLOWED.update(before)

@@ -7,7 +7,6 @@ import io
 import os
 import pickle
 import struct
-import tempfile
 import zipfile
 from collections import OrderedDict
 from typing import IO, Any
@@ -16,10 +15,12 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.core.devices import device
+from rushlight.core.layout import layout
 from rushlight.core.meta import Size
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 from rushlight.serialization.allowed import ALLOWED, STORAGES
+from rushlight.serialization.atomic import replacing
 
 File = str | os.PathLike | IO[bytes]
 
@@ -37,6 +38,10 @@ class _Name:
 _REBUILD_TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_UNTYPED = _Name("torch._utils", "_rebuild_tensor_v3")  # for dtypes that have no storage class
 _REBUILD_PARAMETER = _Name("torch._utils", "_rebuild_parameter")
+_REBUILD_PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
+_REBUILD_META = _Name("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_FROM_TYPE, _TENSOR = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch", "Tensor")
+_LAYOUT = _Name("torch.serialization", "_get_layout")
 _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
 _ORDERED_DICT = _Name("collections", "OrderedDict")
 _STORAGE_NAMES = {name: _Name("torch", storage) for name, storage in STORAGES.items()}
@@ -88,6 +93,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
             self._save_call(_SIZE, (tuple(x),), x)
         elif isinstance(x, device):
             self._save_call(_DEVICE, (x.type,) if x.index is None else (x.type, x.index), x)
+        elif isinstance(x, layout):
+            self._save_call(_LAYOUT, (f"torch.{x.name}",), x)
         elif isinstance(x, np.generic):
             super().save(x.item(), save_persistent_id)
         elif isinstance(x, dict):  # a defaultdict and its like: stored as what it holds
@@ -125,18 +132,33 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
             self.write(pickle.BUILD)
 
     def _save_tensor(self, x: Tensor) -> None:
-        plain = x.detach().cpu()
+        attributes = x.__dict__
         if type(x).__name__ == "Parameter":
-            self._save_call(_REBUILD_PARAMETER, (plain, x.requires_grad, OrderedDict()), x)
+            arguments: tuple = (x.detach(), x.requires_grad, OrderedDict())
+            if attributes:
+                self._save_call(_REBUILD_PARAMETER_WITH_STATE, (*arguments, attributes), x)
+            else:
+                self._save_call(_REBUILD_PARAMETER, arguments, x)
             return
+        rebuild, arguments = self._parts(x)
+        if attributes:
+            self._save_call(_REBUILD_FROM_TYPE, (rebuild, _TENSOR, arguments, attributes), x)
+        else:
+            self._save_call(rebuild, arguments, x)
+
+    def _parts(self, x: Tensor) -> tuple[_Name, tuple]:
+        """The function that makes the tensor when it is read, and its arguments."""
+        m = x._meta
+        if x.is_meta:
+            return _REBUILD_META, (m.dtype, tuple(m.shape), m.strides, m.requires_grad)
+        plain = x.detach().cpu()
         storage, m = plain.storage(), plain._meta
         key, _ = self.storages.setdefault(id(storage), (str(len(self.storages)), storage))
         ref = _StorageRef(key, storage.nbytes // m.dtype.itemsize, m.dtype)
         geometry = (ref, plain.storage_offset(), tuple(m.shape), m.strides, x.requires_grad, OrderedDict())
         if m.dtype.name in _STORAGE_NAMES:
-            self._save_call(_REBUILD_TENSOR, geometry, x)
-        else:
-            self._save_call(_REBUILD_UNTYPED, (*geometry, m.dtype), x)
+            return _REBUILD_TENSOR, geometry
+        return _REBUILD_UNTYPED, (*geometry, m.dtype)
 
 
 def save(
@@ -166,44 +188,29 @@ def save(
     if not isinstance(f, (str, os.PathLike)):
         _write(f, "archive", structure.getvalue(), pickler.storages.values())
         return
-    path = os.path.abspath(os.fspath(f))
-    name = os.path.splitext(os.path.basename(path))[0] or "archive"
-    with tempfile.NamedTemporaryFile(
-        dir=os.path.dirname(path), prefix=name + ".", suffix=".part", delete=False
-    ) as file:
-        try:
-            _write(file, name, structure.getvalue(), pickler.storages.values())
-            file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
-def _umask() -> int:
-    """The permissions that new files are not to have (there is no way to read it without setting it)."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    name = os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+    with replacing(f) as file:
+        _write(file, name, structure.getvalue(), pickler.storages.values())
 
 
 def _write(file: Any, name: str, structure: bytes, storages: Any) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        start = file.tell()
-        _add(archive, file, start, f"{name}/data.pkl", structure)
-        _add(archive, file, start, f"{name}/byteorder", b"little")
+        start = archive.fp.tell()
+        _add(archive, start, f"{name}/data.pkl", structure)
+        _add(archive, start, f"{name}/byteorder", b"little")
         for key, storage in storages:
-            _add(archive, file, start, f"{name}/data/{key}", storage.bytes.data)
-        _add(archive, file, start, f"{name}/version", b"3\n")
+            _add(archive, start, f"{name}/data/{key}", storage.bytes.data)
+        _add(archive, start, f"{name}/version", b"3\n")
 
 
-def _add(archive: zipfile.ZipFile, file: Any, start: int, name: str, data: Any) -> None:
+def _add(archive: zipfile.ZipFile, start: int, name: str, data: Any) -> None:
     """Add a file whose bytes begin at a multiple of the alignment,
     so that they can be mapped into memory and used in place.
     """
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     header = 30 + len(name.encode()) + 4
-    padding = -(file.tell() - start + header) % _ALIGNMENT
+    if len(data) * 1.05 > zipfile.ZIP64_LIMIT:
+        header += 20  # zipfile notes the sizes of large files in a field of their own
+    padding = -(archive.fp.tell() - start + header) % _ALIGNMENT
     info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding  # what PyTorch pads with
     archive.writestr(info, data)
