@@ -62,7 +62,7 @@ def test_sleeping_threads_wake_up(count):
 
 
 def test_inside_a_piece_the_kernel_stays_on_its_thread(count, monkeypatch):
-    monkeypatch.setattr(team, "_launcher", None)  # would be called if the work were shared out
+    monkeypatch.setattr(team, "_shared", None)  # would be asked if the work were shared out
     x = np.zeros(4000, np.int64)
     pool.parallel_for(lambda lo, hi: team.run_kernel(count, hi - lo, 10, x[lo:hi], x[lo:hi]), 4000, 1000)
     assert (x == 1).all()

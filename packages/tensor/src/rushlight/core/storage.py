@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rushlight.kernels.cpu.allocator import Loan
+
 
 class Storage:
     """Memory shared by a tensor and its views, with the counter of in-place changes.
@@ -83,6 +85,8 @@ def _memory(array: np.ndarray) -> np.ndarray:
     """The array over all of the memory that an array is part of."""
     while True:
         base = array.base
+        if type(base) is Loan:  # the block is rounded up: the array's memory is what it was lent for
+            return array
         if not isinstance(base, np.ndarray):
             base = getattr(base, "base", None)  # windows, here and in numpy.lib.stride_tricks
             if not isinstance(base, np.ndarray):

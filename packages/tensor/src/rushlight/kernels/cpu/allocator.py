@@ -7,7 +7,7 @@ dies, and the next result of a like size takes it from there.
     empty(shape, dtype)   like numpy.empty, from the pool when large: about 1 us
     memory_stats(), empty_cache()
 
-Lifetime needs no bookkeeping: a `_Block` is the base of the array, so numpy keeps it alive as long as any view
+Lifetime needs no bookkeeping: a `Loan` is the base of the array, so numpy keeps it alive as long as any view
 exists, and its `__del__` returns the memory. That may happen anywhere, inside a garbage collection for instance, so
 it only appends to a queue; the queue is sorted into the free lists by the next call of `empty`.
 """
@@ -15,6 +15,7 @@ it only appends to a queue; the queue is sorted into the free lists by the next 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections import deque
@@ -29,28 +30,26 @@ LARGE = 1 << 18
 ALIGNMENT = 64  # one cache line, one AVX-512 register
 
 
-Memory = tuple[np.ndarray, dict[str, Any]]  # the bytes, and their array interface (1 us to ask for, so it is kept)
+class Loan(np.ndarray):
+    """Pooled memory as an array of bytes, as the base of the array that it was lent for.
 
+    Blocks are of this type, too: numpy makes no array the base of another that is itself a view of one of the same
+    type.
+    """
 
-class _Block:
-    """Owner of pooled memory, as the base of the arrays over it."""
-
-    __slots__ = ("__array_interface__", "_memory")
-
-    def __init__(self, memory: Memory, nbytes: int):
-        self._memory = memory
-        # The block is rounded up; who asks for the memory behind an array gets what belongs to the array.
-        self.__array_interface__ = {**memory[1], "shape": (nbytes,)}
+    __slots__ = ("_block",)  # what is to be returned; only what `empty` lends has one
 
     def __del__(self) -> None:
-        returned = _returned
-        returned.append(self._memory)
-        if len(returned) > 32:
-            _sort_returned()
+        block = getattr(self, "_block", None)
+        if block is not None:
+            returned = _returned
+            returned.append(block)
+            if len(returned) > 32:
+                _sort_returned()
 
 
-_returned: deque[Memory] = deque()
-_free: dict[int, list[Memory]] = {}  # block size -> memory; touched only under the lock
+_returned: deque[Loan] = deque()
+_free: dict[int, list[Loan]] = {}  # block size -> memory; touched only under the lock
 _lock = threading.Lock()
 _counts = {"hits": 0, "misses": 0, "reserved": 0, "cached": 0}
 
@@ -86,50 +85,50 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     Raises MemoryError when the system has no more, after cached blocks were given back.
     """
     dtype = np.dtype(dtype)
-    nbytes = dtype.itemsize
-    for size in shape:
-        nbytes *= size
+    nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < LARGE:
         return np.empty(shape, dtype)
-    block = size_class(nbytes)
+    size = size_class(nbytes)
     with _lock:
-        _drain()
-        blocks = _free.get(block)
-        if blocks:
-            memory = blocks.pop()
-            _counts["cached"] -= block
-            _counts["hits"] += 1
-        else:
-            memory = None
-            _counts["misses"] += 1
-    if memory is None:
-        memory = _fresh(block)
-    return np.ndarray(shape, dtype, np.asarray(_Block(memory, nbytes)))
+        block = _returned.pop() if _returned else None
+        if block is None or block.size != size:
+            if block is not None:
+                _returned.append(block)
+                _drain()
+            blocks = _free.get(size)
+            block = blocks.pop() if blocks else None
+            if block is not None:
+                _counts["cached"] -= size
+        _counts["misses" if block is None else "hits"] += 1
+    if block is None:
+        block = _fresh(size)
+    loan = block.view()
+    loan._block = block
+    return np.ndarray(shape, dtype, loan)
 
 
-def _fresh(block: int) -> Memory:
+def _fresh(size: int) -> Loan:
     try:
-        memory = np.empty(block + ALIGNMENT, np.uint8)
+        memory = np.empty(size + ALIGNMENT, np.uint8)
     except MemoryError:
         empty_cache()
-        memory = np.empty(block + ALIGNMENT, np.uint8)
+        memory = np.empty(size + ALIGNMENT, np.uint8)
     with _lock:
-        _counts["reserved"] += block
+        _counts["reserved"] += size
     skip = -memory.ctypes.data % ALIGNMENT
-    memory = memory[skip : skip + block]
-    return memory, memory.__array_interface__
+    return memory[skip : skip + size].view(Loan)
 
 
 def _drain() -> None:
     """Sort returned blocks into the free lists. The lock is held."""
     while _returned:
-        memory = _returned.popleft()
-        block = memory[0].size
-        if _counts["cached"] + block > _limit:
-            _counts["reserved"] -= block
+        block = _returned.popleft()
+        size = block.size
+        if _counts["cached"] + size > _limit:
+            _counts["reserved"] -= size
         else:
-            _free.setdefault(block, []).append(memory)
-            _counts["cached"] += block
+            _free.setdefault(size, []).append(block)
+            _counts["cached"] += size
 
 
 def _sort_returned() -> None:

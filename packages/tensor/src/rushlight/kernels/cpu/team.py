@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,16 @@ from rushlight.core import fork
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import address_of, compile_source
 from rushlight.kernels.cpu.pool import PIECES_PER_THREAD
-from rushlight.kernels.cpu.team_words import ASLEEP, MOST_ARGUMENTS, MOST_THREADS, NEXT, WORDS
+from rushlight.kernels.cpu.team_words import (
+    ASLEEP,
+    AWAKE,
+    MOST_ARGUMENTS,
+    MOST_THREADS,
+    NEXT,
+    SLEEPING,
+    TAKEN,
+    WORDS,
+)
 
 # Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
 PATIENCE = 200_000
@@ -45,11 +55,24 @@ def _work() -> Callable[..., None]:
 def _launcher(count: int) -> Callable[..., int]:
     names = [f"a{k}" for k in range(count)]
     source = (
-        f"def kernel(kernel_address, count, n, size, shares, words, {', '.join(names)}):\n"
+        f"def kernel(job, words, {', '.join(names)}):\n"
         f"    arguments = ({''.join(f'address({name}), ' for name in names)})\n"
-        "    return team_launch(kernel_address, count, n, size, shares, words, arguments)\n"
+        "    return team_launch(job, words, arguments)\n"
     )
-    return compile_source(source, ("i64", "i64", "i64", "i64", "i64", "*i64", *("*u8" for _ in names)), returns="i64")
+    return compile_source(source, ("*i64", "*i64", *("*u8" for _ in names)), returns="i64")
+
+
+class _Shared(NamedTuple):
+    """How to share a kernel out: all that does not change from call to call."""
+
+    launcher: Callable[..., int]
+    job: np.ndarray
+    woken: np.ndarray  # the job that does not look whether threads sleep
+    filling: tuple[np.ndarray, ...]  # what the launcher takes more than the kernel
+
+
+# By (kernel, n, grain, threads, number of arrays). Making one costs 3 us, as much as the hand-over.
+_shared: dict[tuple[Any, ...], _Shared] = {}
 
 
 def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
@@ -57,21 +80,41 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
     if n < 2 * grain or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
         kernel(0, n, *arrays)
         return
-    count = len(arrays)
-    if count > MOST_ARGUMENTS:
-        pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
-        return
+    key = (kernel, n, grain, threads, len(arrays))
+    shared = _shared.get(key)
+    if shared is None:
+        if len(arrays) > MOST_ARGUMENTS:
+            pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
+            return
+        shared = _share_out(*key)
+    launcher, job, woken, filling = shared
+    answer = launcher(job, _words, *arrays, *filling)
+    if answer == SLEEPING:
+        _wake(int(job[AWAKE]))
+        answer = launcher(woken, _words, *arrays, *filling)
+    if answer == TAKEN:
+        kernel(0, n, *arrays)
+
+
+def _share_out(kernel: Callable[..., None], n: int, grain: int, threads: int, count: int) -> _Shared:
     shares = min(n // grain, threads, MOST_THREADS)
     pieces = min(2 * n // grain, shares * PIECES_PER_THREAD, n)
+    size = pool.piece_size(n, pieces)
+    job = np.array([address_of(kernel), count, n, size, shares, -(-n // size // shares), shares - 1])
+    woken = job.copy()
+    woken[AWAKE] = 0
     width = next(width for width in _WIDTHS if width >= count)
-    launcher = _launcher(width)
-    for me in range(pool.start_workers(shares - 1)):
+    if len(_shared) > 4096:  # sizes that never come back must not pile up
+        _shared.clear()
+    made = _Shared(_launcher(width), job, woken, (_words,) * (width - count))
+    return _shared.setdefault((kernel, n, grain, threads, count), made)
+
+
+def _wake(wanted: int) -> None:
+    for me in range(pool.start_workers(wanted)):
         if _words[ASLEEP + me]:
             _words[ASLEEP + me] = 0
             pool.wake(me, _serve)
-    size = pool.piece_size(n, pieces)
-    if not launcher(address_of(kernel), count, n, size, shares, _words, *arrays, *arrays[:1] * (width - count)):
-        kernel(0, n, *arrays)
 
 
 def _serve(me: int) -> None:

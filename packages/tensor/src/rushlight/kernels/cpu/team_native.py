@@ -19,8 +19,10 @@ from rushlight.kernels.cpu.team_words import (
     ACTIVE,
     ARGUMENTS,
     ASLEEP,
+    AWAKE,
     CLAIMED,
     COUNT,
+    DONE,
     EACH,
     JOB,
     KERNEL,
@@ -28,6 +30,8 @@ from rushlight.kernels.cpu.team_words import (
     OPEN,
     SHARES,
     SIZE,
+    SLEEPING,
+    TAKEN,
     N,
 )
 
@@ -73,16 +77,18 @@ def work(me, patience, words):
 
 
 @njit
-def launch(kernel, count, n, size, shares, words, arguments):
-    """Run a job with the team; 0 when another job has it."""
+def launch(job, words, arguments):
+    """Run a job with the team. TAKEN says that another job has it, SLEEPING that a thread is to be woken first."""
+    for me in range(job[AWAKE]):
+        if atomic_load(words, ASLEEP + me) != 0:
+            return SLEEPING
     if not atomic_claim(words, CLAIMED):
-        return 0
-    pieces = (n + size - 1) // size
-    words[KERNEL], words[COUNT], words[N], words[SIZE] = kernel, count, n, size
-    words[SHARES], words[EACH] = shares, (pieces + shares - 1) // shares
+        return TAKEN
+    for k in range(AWAKE):
+        words[KERNEL + k] = job[k]
     for k in range(len(arguments)):
         words[ARGUMENTS + k] = arguments[k]
-    for share in range(shares):
+    for share in range(words[SHARES]):
         words[NEXT + 8 * share] = 0
     atomic_add(words, JOB, 1)
     atomic_store(words, OPEN, 1)
@@ -95,4 +101,4 @@ def launch(kernel, count, n, size, shares, words, arguments):
             give_way()  # the other thread may need this very processor
         pause()
     atomic_store(words, CLAIMED, 0)
-    return 1
+    return DONE
