@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.dtypes import can_cast
 from rushlight.core.errors import shape_text
 from rushlight.core.op import HANDLERS, Op
+from rushlight.core.out import CASTS, Out, apply_into, assign_out, check_apart, check_result_type
 from rushlight.core.tensor import Tensor
 
 EXPORTS: dict[str, Callable] = {}
@@ -46,37 +46,6 @@ def _named(fn: Callable, name: str, doc: str, like: Callable | None = None) -> C
         parameters = list(inspect.signature(like).parameters.values())
         fn.__signature__ = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
     return fn
-
-
-def assign_out(name: str, out: Any, result: Any) -> Any:
-    """Store a result in the tensor(s) given as `out=` and return those; an `out` of another shape is resized."""
-    if isinstance(result, tuple):
-        if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(f"{name}: out must be a tuple of {len(result)} tensors, got {type(out).__name__}")
-        stored = [assign_out(name, o, r) for o, r in zip(out, result)]
-        return type(result)(*stored) if hasattr(result, "_fields") else type(result)(stored)
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
-    if out.requires_grad or result.requires_grad:
-        raise RuntimeError(
-            f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad; leave out= away, or call it under no_grad()"
-        )
-    check_result_type(name, out, result)
-    if out.device != result.device:
-        raise RuntimeError(f"{name}: expected out on {result.device}, got {out.device}")
-    if out.shape != result.shape:
-        out.resize_(result.shape)
-    out.copy_(result)
-    return out
-
-
-def check_result_type(name: str, target: Tensor, result: Tensor) -> None:
-    """Refuse to store a result in a tensor whose dtype cannot hold its kind of number."""
-    if not can_cast(result.dtype, target.dtype):
-        raise RuntimeError(
-            f"{name}: result type {result.dtype.name} can't be cast to the desired output type {target.dtype.name}"
-        )
 
 
 def store(name: str, target: Tensor, result: Tensor) -> Tensor:
@@ -135,8 +104,7 @@ def _unary(op: Op) -> Callable:
                 return plan(input)
         if not isinstance(input, Tensor) and not hasattr(input, "_meta"):
             raise TypeError(f"{op.name}: input must be a Tensor, got {type(input).__name__}; use rushlight.tensor(...)")
-        result = op.apply((input,))
-        return result if out is None else assign_out(op.name, out, result)
+        return op.apply((input,)) if out is None else apply_into(op, out, (input,))
 
     return call
 
@@ -169,8 +137,7 @@ def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
                 input = _tensor_of_number(input)
         elif tensors:
             check_tensors(op, (input, other), tensors)
-        result = op.apply((input, other))
-        return result if out is None else assign_out(op.name, out, result)
+        return op.apply((input, other)) if out is None else apply_into(op, out, (input, other))
 
     return call
 
@@ -195,8 +162,7 @@ def _any_arity(op: Op, tensors: tuple[str, ...]) -> Callable:
             bound.apply_defaults()
             args = bound.args
         check_tensors(op, args, tensors)
-        result = op.apply(args)
-        return result if out is None else assign_out(op.name, out, result)
+        return op.apply(args) if out is None else apply_into(op, out, args)
 
     return call
 
@@ -262,7 +228,7 @@ def function(
     name: str | None = None,
     method: bool | str = True,
     inplace: bool = False,
-    out: bool = True,
+    out: bool | Out = True,
     public: bool = True,
     aliases: tuple[str, ...] = (),
     namespace: str = "",
@@ -270,20 +236,24 @@ def function(
     """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under
     aliases.
 
-    `method` may give the method another name. Functions with a parameter `dim` also take numpy's `axis` and `keepdims`.
+    `method` may give the method another name, `out` be a rule of `rushlight.core.out`. Functions with a parameter `dim`
+    also take numpy's `axis` and `keepdims`.
     """
 
     def decorate(fn: Callable) -> Callable:
         base = name or fn.__name__
         parameters = inspect.signature(fn).parameters
         takes_dim = "dim" in parameters
+        rule = out if isinstance(out, Out) else CASTS
         if (out and "out" not in parameters) or takes_dim:
             @functools.wraps(fn)
             def call(*args, out=None, **kwargs):
                 if kwargs and takes_dim:
                     kwargs = {_NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
-                result = fn(*args, **kwargs)
-                return result if out is None else assign_out(base, out, result)
+                if out is None:
+                    return fn(*args, **kwargs)
+                check_apart(base, out, (*args, *kwargs.values()), rule)
+                return assign_out(base, out, fn(*args, **kwargs), rule)
         else:
             call = fn
         for alias in (base, *aliases):

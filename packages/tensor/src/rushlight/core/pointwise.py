@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core import declare, dtypes
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
+from rushlight.core.out import check_apart
 from rushlight.core.quiet import local, quiet
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor, wrap
@@ -207,6 +208,10 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         target = operands[0]
         array = target._array
         others = [x for x in operands[1:] if isinstance(x, Tensor)]
+        if target._storage is not None:
+            for x in others:
+                if x._storage is target._storage and x is not target:
+                    check_apart(op.name, target, others)
         if loop is not None and not any(np.may_share_memory(x._array, array) for x in others):
             loop(array, *[x._array if isinstance(x, Tensor) else x for x in operands])
         elif direct:

@@ -181,8 +181,8 @@ class Tensor(_Attached):
 
     def storage_offset(self) -> int:
         """Elements between the start of the memory and the first element of this tensor."""
-        if self.is_meta or self._storage is None and self._array.base is None:
-            return 0
+        if self.is_meta or self._storage is None and self._array.base is None or not self._meta.numel:
+            return 0  # without elements there is no first one; numpy gives such views any address
         return (address(self._array) - self.storage().address) // self._meta.dtype.itemsize
 
     def data_ptr(self) -> int:

@@ -11,6 +11,7 @@ from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 from rushlight.core.front import check_tensors, extend_tensor, function
 from rushlight.core.op import INPLACE, prims
+from rushlight.core.out import POINTWISE
 from rushlight.core.tensor import Tensor
 
 Number = bool | int | float | complex
@@ -127,7 +128,7 @@ def _scaled(name: str, other: Any, alpha: Number) -> Any:
     return other * alpha
 
 
-@function(name="add")
+@function(name="add", out=POINTWISE)
 def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Sum of two tensors, element by element: `input + alpha * other`.
 
@@ -141,7 +142,7 @@ def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
     return add(input, _scaled("add", other, alpha))
 
 
-@function(name="sub", aliases=("subtract",))
+@function(name="sub", aliases=("subtract",), out=POINTWISE)
 def _sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Difference of two tensors, element by element: `input - alpha * other`.
 
@@ -176,7 +177,7 @@ def _division(rounding_mode: str | None) -> Any:
         raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}") from None
 
 
-@function(aliases=("divide",))
+@function(aliases=("divide",), out=POINTWISE)
 def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """Quotient of two tensors, element by element; rounded down for `"floor"`, towards zero for `"trunc"`.
 
@@ -229,7 +230,7 @@ def addcmul_op(input, tensor1, tensor2, value):
     return input + value * (tensor1 * tensor2)
 
 
-@function(inplace=True)
+@function(inplace=True, out=POINTWISE)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """A product added with a weight: `input + value * tensor1 * tensor2`, rounded once.
 
@@ -244,7 +245,7 @@ def addcdiv_op(input, tensor1, tensor2, value):
     return input + value * (tensor1 / tensor2)
 
 
-@function(inplace=True)
+@function(inplace=True, out=POINTWISE)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """A quotient added with a weight: `input + value * tensor1 / tensor2`, rounded once.
 

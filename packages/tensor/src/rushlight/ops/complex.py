@@ -11,6 +11,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import check_tensors, export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.ops.trigonometric import cos, sin
 from rushlight.ops.view import expand_op
@@ -170,7 +171,7 @@ def _complex(re: np.ndarray, im: np.ndarray) -> np.ndarray:
     return result
 
 
-@function(method=False)
+@function(method=False, out=EXACT)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers from their parts: `real + 1j * imag`.
 
@@ -188,7 +189,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return complex_op(real, imag)
 
 
-@function(method=False)
+@function(method=False, out=EXACT)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from magnitude and angle: `abs * cos(angle) + 1j * abs * sin(angle)`.
 

@@ -18,6 +18,7 @@ from rushlight.core.front import function
 from rushlight.core.generator import Generator, default_generator
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
+from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
 from rushlight.ops.copy import copy_
@@ -290,7 +291,7 @@ def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator |
     return copy_(input, _uniform_like(input, generator) < p)
 
 
-@function(out=True)
+@function(out=EXACT)
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:

@@ -11,9 +11,10 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dim, check_dims, shape_text
-from rushlight.core.front import assign_out, export, extend_tensor, function
+from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op
+from rushlight.core.out import EXACT, assign_out
 from rushlight.core.tensor import Tensor
 from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
 from rushlight.ops.selection import maximum, minimum
@@ -104,7 +105,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     return amin_op.apply((input,), (check_dims("amin", dim, input.ndim), bool(keepdim)))
 
 
-@function()
+@function(out=EXACT)
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, of all or along `dim`: a named tuple (min, max)."""
     params = (check_dims("aminmax", dim, input.ndim), bool(keepdim))
@@ -190,10 +191,10 @@ def _extreme_function(name: str, whole: Op, position: Op, pair: Callable, word: 
         if not args and not kwargs:
             result = whole.apply((input,), (tuple(range(input.ndim)), False))
         elif "other" in kwargs or (args and not isinstance(args[0], int)):
-            result = pair(input, *args, **kwargs)
+            return pair(input, *args, out=out, **kwargs)
         else:
             result = along(input, *args, **kwargs)
-        return result if out is None else assign_out(name, out, result)
+        return result if out is None else assign_out(name, out, result, EXACT)
 
     def along(input: Tensor, dim: int, keepdim: bool = False) -> Any:
         d = check_dim(name, dim, input.ndim)

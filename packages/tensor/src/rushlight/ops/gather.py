@@ -9,6 +9,7 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.gather import take as take_along
 from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index
@@ -47,7 +48,7 @@ def _index_select(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     return take_along(array, index.reshape(-1), dim) if array.ndim else array.copy()
 
 
-@function()
+@function(out=APART)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The parts of `input` at the places `index` (a vector) of dimension `dim`.
 
@@ -150,7 +151,7 @@ def _gather(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     return array[along(array, index, dim)]
 
 
-@function()
+@function(out=APART)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements at `index` along dimension `dim`: `result[i][j] = input[index[i][j]][j]` for `dim=0`.
 
@@ -166,7 +167,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return gather_op.apply((input, index), (check_dim("gather", dim, input.ndim),))
 
 
-@function()
+@function(out=APART)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements at `indices` along `dim`, the two broadcasting apart from it; without `dim`, of all elements in a
     row.
@@ -231,7 +232,7 @@ def _take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.take(array, index)
 
 
-@function()
+@function(out=APART)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at `index`, counted through `input` in row-major order; the result has the shape of `index`.
 

@@ -12,6 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.gather import take
 from rushlight.kernels.cpu.masked import select_where
@@ -145,7 +146,7 @@ def _masked_select(array: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return select_where(array, mask)
 
 
-@function()
+@function(out=APART)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where `mask` is True, in one dimension; the two broadcast.
 

@@ -13,6 +13,7 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import Out
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import allocator
 from rushlight.ops.create import filled
@@ -83,7 +84,7 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
-@function(method=False, aliases=("concat", "concatenate"))
+@function(method=False, aliases=("concat", "concatenate"), out=Out(sharing="none"))
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along dimension `dim`; apart from it their shapes are equal. Dtypes are promoted.
 

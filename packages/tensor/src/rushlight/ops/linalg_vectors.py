@@ -8,6 +8,7 @@ from rushlight.core import dtypes
 from rushlight.core.declare import broadcast_shapes_of
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
+from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.ops.einsum import chain
 from rushlight.ops.join import stack
@@ -24,7 +25,7 @@ def _cross(name: str, a: Tensor, b: Tensor, dim: int) -> Tensor:
     return stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), d)
 
 
-@function()
+@function(out=APART)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross product of vectors of 3 elements along `dim`, by default the first dimension of size 3.
 

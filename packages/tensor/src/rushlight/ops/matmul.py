@@ -11,9 +11,10 @@ from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.dtypes import HALF
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.front import OPERAND_TYPES, assign_out, export, extend_tensor, function
+from rushlight.core.front import OPERAND_TYPES, export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import assign_out
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import blas
 

@@ -10,9 +10,10 @@ import numpy as np
 from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
-from rushlight.core.front import assign_out, function
+from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import assign_out
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import norm as cpu
 from rushlight.ops.avg_pool import avg_pool_op

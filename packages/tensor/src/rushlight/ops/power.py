@@ -12,6 +12,7 @@ from rushlight.core.declare import elementwise, structured
 from rushlight.core.front import OPERAND_TYPES, check_tensors, export, extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, prims
+from rushlight.core.out import POINTWISE
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 from rushlight.return_types import named
@@ -97,7 +98,7 @@ def _check_exponent(name: str, input: Any, exponent: Any) -> None:
         )
 
 
-@function()
+@function(out=POINTWISE)
 def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power, element by element: `input ** exponent`. One of the two may be a number.
 
@@ -146,7 +147,7 @@ extend_tensor("__rpow__", _reversed_power)
 extend_tensor("__ipow__", _pow_)
 
 
-@function()
+@function(out=POINTWISE)
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power in double precision, whatever the operands: `input.double() ** exponent`."""
 

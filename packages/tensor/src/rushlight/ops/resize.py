@@ -36,7 +36,7 @@ def resize_(
     """Give this tensor another shape: over its memory where that is large enough, else over new memory that begins with
     the old elements.
 
-    Raises RuntimeError for tensors that require grad.
+    Raises RuntimeError for tensors that require grad, and to grow memory that numpy shares.
 
     Example:
         >>> import rushlight
@@ -56,6 +56,11 @@ def resize_(
         return input
     offset = input.storage_offset()
     if not _fits(input, shape, strides, offset):
+        if input.storage().exposed:
+            raise RuntimeError(
+                f"resize_: trying to resize storage that is not resizable: numpy or another library shares it, and "
+                f"{shape_text(shape)} needs more; resize a copy: tensor.clone()"
+            )
         extent = 1 + sum([(n - 1) * stride for n, stride in zip(shape, strides)])
         have = input.storage().nbytes // input.itemsize - offset
         memory = np.empty(extent, input._meta.numpy)

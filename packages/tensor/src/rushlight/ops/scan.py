@@ -14,6 +14,7 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import native, rows
 from rushlight.ops.reduction import accumulator_dtype
@@ -162,7 +163,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int) -> Any:
     return named(name, (input.gather(d, indices), indices))
 
 
-@function()
+@function(out=EXACT)
 def cummax(input: Tensor, dim: int) -> Any:
     """Largest element so far along `dim` and its position: a named tuple (values, indices). NaN stays once met.
 
@@ -174,7 +175,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running("cummax", cummax_op, input, dim)
 
 
-@function()
+@function(out=EXACT)
 def cummin(input: Tensor, dim: int) -> Any:
     """Smallest element so far along `dim` and its position: a named tuple (values, indices). NaN stays once met."""
     return _running("cummin", cummin_op, input, dim)

@@ -12,6 +12,7 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op, Sample, kernel
+from rushlight.core.out import APART, EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.ops.extremum import check_not_empty, check_order, chosen
 from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
@@ -80,7 +81,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return argsort_op.apply((input,), (check_dim("argsort", dim, input.ndim), bool(descending), bool(stable)))
 
 
-@function()
+@function(out=EXACT)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements along `dim` in order and where they came from: a named tuple (values, indices).
 
@@ -142,7 +143,7 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
     return np.take_along_axis(found, order, dim)
 
 
-@function()
+@function(out=EXACT)
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The `k` largest (or smallest) elements along `dim` and their positions: a named tuple (values, indices).
 
@@ -191,7 +192,7 @@ def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     return np.take(np.argpartition(comparable(x), k - 1, axis=dim), [k - 1], dim)
 
 
-@function()
+@function(out=APART)
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The `k`-th smallest element along `dim` (counted from 1) and its position: a named tuple (values, indices).
 
@@ -262,7 +263,7 @@ def _median(name: str, whole: Op, along: Op, input: Tensor, dim: int | None, kee
     return chosen(name, input, along.apply((input,), (d,)), d, keepdim)
 
 
-@function()
+@function(out=EXACT)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` with its position: a named tuple (values, indices).
 
@@ -276,7 +277,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("median", median_op, median_position_op, input, dim, keepdim)
 
 
-@function()
+@function(out=EXACT)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN, as `median`; NaN where all are."""
     return _median("nanmedian", nanmedian_op, nanmedian_position_op, input, dim, keepdim)
@@ -320,7 +321,7 @@ def _mode(x: np.ndarray, dim: int) -> np.ndarray:
     return np.moveaxis(np.take_along_axis(order, best, -1), -1, dim)
 
 
-@function()
+@function(out=EXACT)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent element along `dim` and its last position: a named tuple (values, indices).
 

@@ -1,0 +1,133 @@
+"""`out=`: storing a result in tensors of the caller, and what is refused.
+
+Results are computed in memory of their own and stored afterwards, so a refused call leaves `out` as it was.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, NamedTuple
+
+from rushlight.core.dtypes import can_cast
+from rushlight.core.errors import shape_text
+from rushlight.core.layout import is_dense
+from rushlight.core.op import Op
+from rushlight.core.storage import address
+from rushlight.core.tensor import Tensor
+
+
+class Out(NamedTuple):
+    """What a function asks of its `out=`, beyond a dtype that can hold the kind of number."""
+
+    exact: bool = False  # the dtype of the result itself, which nothing converts
+    sharing: Literal["any", "whole", "none"] = "any"  # memory with inputs; whole: it may be an input itself
+
+
+CASTS = Out()
+POINTWISE = Out(sharing="whole")
+EXACT = Out(exact=True)
+APART = Out(exact=True, sharing="none")  # elements move to other places
+
+
+def assign_out(name: str, out: Any, result: Any, rule: Out = CASTS, level: int = 4) -> Any:
+    """Store a result in the tensor(s) given as `out=` and return those.
+
+    An `out` of another shape is resized, with a warning when it held elements. Raises TypeError when `out` is no
+    tensor (or not as many as there are results), RuntimeError for a dtype or device that does not fit, elements that
+    share memory, and when gradients are wanted. `level` is the distance to the caller that a warning names.
+    """
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}: out must be a tuple of {len(result)} tensors, got {type(out).__name__}")
+        for o, r in zip(out, result):
+            _check(name, o, r, rule)
+        stored = [_store(o, r, level + 1) for o, r in zip(out, result)]
+        return type(result)(*stored) if hasattr(result, "_fields") else type(result)(stored)
+    _check(name, out, result, rule)
+    return _store(out, result, level)
+
+
+def apply_into(op: Op, out: Any, operands: tuple) -> Any:
+    """Run an elementwise op and store its result; `out` may be one of the operands, but not overlap one in part."""
+    check_apart(op.name, out, operands)
+    return assign_out(op.name, out, op.apply(operands), level=5)
+
+
+def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
+    if out.requires_grad or result.requires_grad:
+        raise RuntimeError(
+            f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad; leave out= away, or call it under no_grad()"
+        )
+    if rule.exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"{name}: expected out to have dtype {result.dtype.name}, got {out.dtype.name}")
+    check_result_type(name, out, result)
+    if out.device != result.device:
+        raise RuntimeError(f"{name}: expected out on {result.device}, got {out.device}")
+
+
+def _store(out: Tensor, result: Tensor, level: int) -> Tensor:
+    if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which "
+                f"does not match the required output shape {shape_text(result.shape)}; reuse it for results of one "
+                "shape, or pass an out tensor that has no elements: out.resize_(0)",
+                stacklevel=level,
+            )
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def check_result_type(name: str, target: Tensor, result: Tensor) -> None:
+    """Refuse to store a result in a tensor whose dtype cannot hold its kind of number."""
+    if not can_cast(result.dtype, target.dtype):
+        raise RuntimeError(
+            f"{name}: result type {result.dtype.name} can't be cast to the desired output type {target.dtype.name}"
+        )
+
+
+def check_apart(name: str, out: Any, inputs: Any, rule: Out = POINTWISE) -> None:
+    """Refuse an `out` that shares memory with an input in a way that the rule does not allow."""
+    if rule.sharing == "any":
+        return
+    targets = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
+    for x in _tensors(inputs):
+        for target in targets:
+            if share_memory(target, x) and not (rule.sharing == "whole" and _same_elements(target, x)):
+                raise RuntimeError(
+                    f"{name}: unsupported: some elements of an input and of the tensor that is written share one "
+                    "memory location; pass a copy of the input: tensor.clone()"
+                )
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [x for x in value if isinstance(x, Tensor)]
+    return found
+
+
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """Do two tensors that fill their memory without gaps have bytes in common?
+
+    Like PyTorch's, the question is not asked of others, which may lie between each other's elements.
+    """
+    if a is b:
+        return a.numel() > 0
+    if not a.numel() or not b.numel() or a._array is None or b._array is None or a.device != b.device:
+        return False
+    if not is_dense(a._meta) or not is_dense(b._meta):
+        return False
+    first, second = address(a._array), address(b._array)
+    return first < second + b.nbytes and second < first + a.nbytes
+
+
+def _same_elements(a: Tensor, b: Tensor) -> bool:
+    return a is b or (a.data_ptr() == b.data_ptr() and a._meta.strides == b._meta.strides
+                      and a._meta.shape == b._meta.shape and a.itemsize == b.itemsize)

@@ -1,0 +1,67 @@
+"""`out=` and in-place calls: what is stored, and what is refused."""
+
+import numpy as np
+import pytest
+
+import rushlight
+
+X = rushlight.arange(6.0)
+
+
+def test_out_is_filled_and_returned():
+    out = rushlight.zeros(6, dtype=rushlight.float64)
+    assert rushlight.sin(X, out=out) is out and out[1] == np.sin(np.float32(1))
+    strided = rushlight.zeros(6, 2)[:, 0]
+    assert rushlight.cumsum(X, 0, out=strided) is strided and strided.tolist() == [0, 1, 3, 6, 10, 15]
+    assert strided.stride() == (2,)
+
+
+def test_out_of_another_shape_is_resized_with_a_warning():
+    with pytest.warns(UserWarning, match="was resized") as seen:
+        assert rushlight.exp(X, out=rushlight.zeros(2)).shape == (6,)
+        assert rushlight.sum(X, dim=0, out=rushlight.zeros(2)).shape == ()
+    assert {warning.filename for warning in seen} == {__file__}
+    assert rushlight.exp(X, out=rushlight.zeros(0)).shape == (6,)  # without elements, no warning
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rushlight.gather(X, 0, rushlight.tensor([1, 2]), out=rushlight.zeros(2, dtype=rushlight.float64)),
+        lambda: rushlight.max(X, 0, out=(rushlight.zeros(()), rushlight.zeros(()))),
+        lambda: rushlight.aminmax(X, out=(rushlight.zeros(()), rushlight.zeros((), dtype=rushlight.float64))),
+        lambda: rushlight.exp(X, out=rushlight.zeros(6, dtype=rushlight.int64)),
+    ],
+)
+def test_dtypes_that_out_cannot_have(call):
+    with pytest.raises(RuntimeError, match="dtype|can't be cast"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: rushlight.sin(x[1:], out=x[:-1]),
+        lambda x: rushlight.add(x[:3], x[1:4], out=x[2:5]),
+        lambda x: x[1:].add_(x[:-1]),
+        lambda x: rushlight.take(x, rushlight.tensor([1, 2]), out=x[:2]),
+        lambda x: rushlight.index_select(x, 0, rushlight.arange(6), out=x),
+        lambda x: rushlight.cat([x[:2], x[2:]], out=x),
+        lambda x: x.expand(2, 6).add_(1),
+        lambda x: rushlight.add(x, 1, out=rushlight.zeros(1).expand(6)),
+    ],
+)
+def test_memory_that_cannot_be_written(call):
+    x = rushlight.arange(6.0)
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        call(x)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_memory_that_can():
+    x = rushlight.arange(6.0)
+    assert rushlight.mul(x, 2, out=x).tolist() == [0, 2, 4, 6, 8, 10]
+    assert x.add_(x[:]).tolist() == [0, 4, 8, 12, 16, 20]
+    assert x[:3].sub_(x[3:]).tolist() == [-12, -12, -12]
+    evens, odds = x[::2], x[1::2]
+    assert evens.add_(odds)[0] == -24  # they alternate, but share no element
