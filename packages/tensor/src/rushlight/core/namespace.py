@@ -48,12 +48,15 @@ _FIXED: dict[str, Any] = {
     "set_printoptions": set_printoptions,
     "memory_format": layout.memory_format,
     "layout": layout.layout,
-    "strided": layout.strided,
+    **{f.name: f for f in layout.LAYOUTS},
     **{name: getattr(settings, name) for name in settings.__all__},
     **{f.name: f for f in layout.memory_format._by_name.values()},
     **{d.name: d for d in dtypes.ALL},
     **dtypes.ALIASES,
 }
+
+
+_FILES = ("save", "load", "save_file", "load_file")  # reading and writing files loads what programs seldom need
 
 
 def root(name: str) -> Any:
@@ -62,7 +65,7 @@ def root(name: str) -> Any:
         return _FIXED[name]
     if name in EXPORTS:
         return EXPORTS[name]
-    if name in ("save", "load"):
+    if name in _FILES:
         return getattr(import_module("rushlight.serialization"), name)
     if find_spec(f"rushlight.{name}") is not None:
         return import_module(f"rushlight.{name}")
@@ -71,7 +74,7 @@ def root(name: str) -> Any:
 
 def names() -> list[str]:
     """Every public name below `rushlight`."""
-    return sorted({*_FIXED, "save", "load", *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
+    return sorted({*_FIXED, *_FILES, *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
 
 
 def exports_of(namespace: str) -> Any:

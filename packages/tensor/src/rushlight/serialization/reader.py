@@ -56,7 +56,7 @@ def load(
     with opened as file:
         try:
             return _load(file, f if mmap else None, stored, encoding)
-        except (OSError, MemoryError):
+        except MemoryError:
             raise
         except Exception as error:  # a damaged file can fail anywhere
             if str(error).startswith("load: "):
