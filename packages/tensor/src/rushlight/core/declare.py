@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from rushlight.core import dtypes, front
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Op, register
-from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu.copy import duplicate
 
 
 def broadcast_shapes_of(name: str, metas) -> tuple[int, ...]:
@@ -255,8 +253,7 @@ def updating(name: str, check: Callable, update: Callable, *, overlapping: bool 
     INPLACE[op] = twin
 
     def changed(array: Any, *rest: Any) -> Any:
-        fresh = allocator.empty(array.shape, array.dtype)
-        np.copyto(fresh, array)
+        fresh = duplicate(array)
         update(fresh, *rest)
         return fresh
 

@@ -14,12 +14,11 @@ from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import contiguous_format, has_format, memory_format, preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
+from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import allocator
-from rushlight.kernels.cpu.elementwise import copy_array
+from rushlight.kernels.cpu.copy import LARGE, assign
 from rushlight.ops.allocation import number_array
 
-LARGE = 32768  # elements from which a copy on all threads, into memory that was used before, is worth it
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -41,13 +40,18 @@ convert = structured(
 
 @kernel(convert, "cpu")
 def _convert(x: np.ndarray, dtype: dtypes.dtype, device: Any, layout: memory_format) -> np.ndarray:
+    if x.size < LARGE:
+        return _convert_small(x, dtype, layout)
+    m = meta(dtype, x.shape, tuple([stride // x.itemsize for stride in x.strides]))
+    result = empty_array(m.replace(strides=strides_for("to", m, layout)))
+    assign(result, x)
+    return result
+
+
+def _convert_small(x: np.ndarray, dtype: dtypes.dtype, layout: memory_format) -> np.ndarray:
     if x.dtype.kind == "c" and not dtype.is_complex:
         x = x != 0 if dtype is dtypes.bool else x.real
     if layout is contiguous_format or layout is preserve_format and x.flags.c_contiguous:
-        if x.size >= LARGE and x.dtype == dtype.numpy:
-            result = allocator.empty(x.shape, x.dtype)
-            copy_array(result, x)
-            return result
         return x.astype(dtype.numpy, order="C")
     if layout is preserve_format and 0 not in x.strides:
         return x.astype(dtype.numpy, order="K")
@@ -120,9 +124,7 @@ copy_op = structured(
 
 @kernel(copy_op, "cpu")
 def _copy(target: np.ndarray, src: np.ndarray, non_blocking: bool) -> None:
-    if src.dtype.kind == "c" and target.dtype.kind != "c":
-        src = src != 0 if target.dtype.kind == "b" else src.real
-    np.copyto(target, src, casting="unsafe")
+    assign(target, src)
 
 
 @function(out=False, public=False)

@@ -11,11 +11,10 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.accumulate import add_rows
-from rushlight.kernels.cpu.gather import take
+from rushlight.kernels.cpu.scatter import add_rows
 from rushlight.ops.create import arange, filled, tensor
 from rushlight.ops.gather import index_select
-from rushlight.ops.index import check_bounds
+from rushlight.ops.index import check_bounds, taken
 from rushlight.ops.index_along import index_add, index_copy_
 from rushlight.ops.scatter import scatter_, scatter_reduce
 from rushlight.ops.shape import unsqueeze
@@ -60,8 +59,7 @@ embedding_op = structured(
 
 @kernel(embedding_op, "cpu")
 def _embedding(weight: np.ndarray, indices: np.ndarray, padding_idx: int, scale_grad_by_freq: bool) -> np.ndarray:
-    check_bounds("embedding", indices, len(weight))
-    return take(weight, indices, 0)
+    return taken("embedding", weight, indices, 0, False)
 
 
 def _infer_backward(grad: Meta, indices: Meta, *, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Meta:

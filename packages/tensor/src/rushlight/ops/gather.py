@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from rushlight.core.declare import structured
@@ -11,8 +13,9 @@ from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.gather import take as take_along
-from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index
+from rushlight.kernels.cpu import gather as native
+from rushlight.kernels.cpu.scatter import along
+from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index, taken
 from rushlight.ops.view import reshape
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -44,8 +47,10 @@ index_select_op = structured(
 
 @kernel(index_select_op, "cpu")
 def _index_select(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
-    check_bounds("index_select", index, array.shape[dim] if array.ndim else 1, dim)
-    return take_along(array, index.reshape(-1), dim) if array.ndim else array.copy()
+    if not array.ndim:
+        check_bounds("index_select", index, 1, dim)
+        return array.copy()
+    return taken("index_select", array, index.reshape(-1), dim, False)
 
 
 @function(out=APART)
@@ -116,26 +121,14 @@ gather_op = structured(
 )
 
 
-def along(array: np.ndarray, index: np.ndarray, dim: int) -> tuple:
-    """The numpy index of the elements that gather and scatter address: `index` along `dim`,
-    its own position along the others.
-    """
-    return tuple(
-        [
-            index if d == dim else np.arange(size).reshape((-1,) + (1,) * (index.ndim - d - 1))
-            for d, size in enumerate(index.shape)
-        ]
-    )
-
-
-def flat_places(shape: tuple[int, ...], index: np.ndarray, dim: int) -> np.ndarray:
-    """The places, in row-major order of an array of a shape, of the elements that gather and scatter address."""
-    strides = contiguous_strides(shape)
-    others = np.zeros((1,) * index.ndim, np.int64)
-    for d, size in enumerate(index.shape):
+@lru_cache(256)
+def _line_starts(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int) -> np.ndarray:
+    """Where, in an array of a shape, the lines along `dim` begin that gather reads; for small arrays."""
+    starts = np.zeros((1,) * len(shape), np.int64)
+    for d, (size, stride) in enumerate(zip(index_shape, contiguous_strides(shape))):
         if d != dim:
-            others = others + (np.arange(size) * strides[d]).reshape((-1,) + (1,) * (index.ndim - d - 1))
-    return (index if strides[dim] == 1 else index * strides[dim]) + others
+            starts = starts + (np.arange(size) * stride).reshape((-1,) + (1,) * (len(shape) - d - 1))
+    return starts
 
 
 @kernel(gather_op, "cpu")
@@ -145,10 +138,15 @@ def _gather(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     if not array.ndim or not index.ndim:
         check_bounds("gather", index, max(array.size, 1), dim, error=RuntimeError)
         return array.reshape(-1)[index]
+    if native.worth(index.shape, array, index):
+        result = native.gather(array, index, dim)
+        if result is not None:
+            return result
     check_bounds("gather", index, array.shape[dim], dim, error=RuntimeError)
     if array.flags.c_contiguous:  # one index is several times as fast as one per dimension
-        return take_along(array.reshape(-1), flat_places(array.shape, index, dim), 0)
-    return array[along(array, index, dim)]
+        stride = array.strides[dim] // array.itemsize
+        return array.take((index if stride == 1 else index * stride) + _line_starts(array.shape, index.shape, dim))
+    return array[along(index, dim)]
 
 
 @function(out=APART)
@@ -228,8 +226,10 @@ take_op = structured(
 
 @kernel(take_op, "cpu")
 def _take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
+    if array.flags.c_contiguous:
+        return taken("take", array.reshape(-1), index, 0, True)
     check_bounds("take", index, array.size, least=-array.size)
-    return np.take(array, index)
+    return array[np.unravel_index(np.where(index < 0, index + array.size, index), array.shape)]
 
 
 @function(out=APART)

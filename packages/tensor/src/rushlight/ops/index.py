@@ -14,7 +14,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.gather import take
+from rushlight.kernels.cpu import gather
+from rushlight.kernels.cpu.indexed import inside
 from rushlight.kernels.cpu.masked import select_where
 from rushlight.ops.create import filled
 from rushlight.ops.join import cat_op
@@ -37,13 +38,20 @@ def check_index(name: str, index: Meta) -> None:
         )
 
 
+_FEW = 64
+
+
 def check_bounds(
     name: str, index: np.ndarray, size: int, dim: int | None = None, least: int = 0, error: type[Exception] = IndexError
 ) -> None:
     """Refuse indices outside [least, size): every kernel calls this before it touches memory,
     except where numpy itself checks.
     """
-    if index.size and (int(index.min()) < least or int(index.max()) >= size):
+    if index.size <= _FEW:  # the extremes of a short list cost a third of those of an array
+        values = index.reshape(-1).tolist()
+        if not values or min(values) >= least and max(values) < size:
+            return
+    if not inside(index, least, size):
         flat = index.reshape(-1)
         wrong = int(flat[(flat < least) | (flat >= size)][0])
         where = "" if dim is None else f" for dimension {dim}"
@@ -77,6 +85,29 @@ def indexed_shape(name: str, shape: tuple[int, ...], indices: Sequence[Meta | No
     return (*rest[:first], *common, *rest[first:])
 
 
+def taken(name: str, array: np.ndarray, index: np.ndarray, dim: int, wraps: bool) -> np.ndarray:
+    """The parts of an array at the places `index` (of any shape) of a dimension; `wraps`: negative ones count from the
+    end. Raises IndexError for one outside.
+    """
+    size = array.shape[dim]
+    if gather.worth((*array.shape[:dim], *index.shape, *array.shape[dim + 1 :]), array, index):
+        result = gather.take(array, index, dim, wraps)
+        if result is not None:
+            return result
+    check_bounds(name, index, size, dim, -size if wraps else 0)
+    if array.flags.c_contiguous:
+        return array.take(index, dim)
+    if not index.ndim:
+        return array[(*(slice(None),) * dim, index)].copy()
+    return array[(*(slice(None),) * dim, index)]  # `take` would copy the whole array first
+
+
+def place_of(indices: Sequence[np.ndarray | None]) -> int:
+    """The dimension of `x[indices]` at which what the indices say begins: theirs, or 0 when they are apart."""
+    at = [d for d, index in enumerate(indices) if index is not None]
+    return at[0] if at[-1] - at[0] == len(at) - 1 else 0
+
+
 def numpy_index(indices: Sequence[np.ndarray | None]) -> tuple:
     """Index arrays as numpy takes them: a full slice for None."""
     return tuple([slice(None) if index is None else index for index in indices])
@@ -108,12 +139,22 @@ index_op = structured(
 @kernel(index_op, "cpu")
 def _index(array: np.ndarray, *indices: np.ndarray | None) -> np.ndarray:
     given = [d for d, index in enumerate(indices) if index is not None]
-    try:
-        if len(given) == 1:
-            d = given[0]
+    if len(given) == 1:
+        return taken("index", array, indices[given[0]], given[0], True)
+    arrays = [indices[d] for d in given]
+    common = np.broadcast_shapes(*[index.shape for index in arrays])
+    first = place_of(indices)
+    rest = [size for d, size in enumerate(array.shape) if d not in given]
+    shape = (*rest[:first], *common, *rest[first:])
+    if gather.worth(shape, array, *arrays):
+        result = gather.pick(array, indices, shape, first)
+        if result is not None:
+            return result
+        for d in given:
             check_bounds("index", indices[d], array.shape[d], d, -array.shape[d])
-            return take(array, indices[d], d)
-        return np.ascontiguousarray(array[numpy_index(indices)])
+    try:
+        result = array[numpy_index(indices)]
+        return result if common else result.copy()  # numpy gives a view for 0-dim indices
     except IndexError as error:
         raise as_torch_error(error) from None
 

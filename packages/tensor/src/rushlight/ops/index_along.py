@@ -12,7 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.accumulate import add_rows
+from rushlight.kernels.cpu.scatter import add_rows, put
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.index import check_bounds, check_index
@@ -57,7 +57,7 @@ def check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) ->
 
 def _front(array: np.ndarray, dim: int) -> np.ndarray:
     """The array with the indexed dimension first; 0-dim arrays count as vectors of one element."""
-    return np.moveaxis(array, dim, 0) if array.ndim else array.reshape(1)
+    return (np.moveaxis(array, dim, 0) if dim else array) if array.ndim else array.reshape(1)
 
 
 # index_fill
@@ -75,7 +75,9 @@ def _check_index_fill(input: Meta, index: Meta, value: Meta, *, dim: int) -> Non
 def _index_fill(array: np.ndarray, index: np.ndarray, value: Any, dim: int) -> None:
     target = _front(array, dim)
     check_bounds("index_fill", index, len(target), dim, -len(target))
-    target[index.reshape(-1)] = number_array(value, array.dtype)
+    places = index.reshape(-1)
+    shape = (len(places), *target.shape[1:])
+    put(target, (places,), np.broadcast_to(number_array(value, array.dtype), shape), 0)
 
 
 index_fill_op = updating(
@@ -118,7 +120,7 @@ def _check_index_copy(input: Meta, index: Meta, source: Meta, *, dim: int) -> No
 def _index_copy(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
     target = _front(array, dim)
     check_bounds("index_copy", index, len(target), dim)
-    target[index.reshape(-1)] = _front(source, dim)
+    put(target, (index.reshape(-1),), _front(source, dim), 0)
 
 
 index_copy_op = updating(

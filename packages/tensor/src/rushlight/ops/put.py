@@ -16,11 +16,12 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.accumulate import add_rows
 from rushlight.kernels.cpu.masked import fill_where, store_where
+from rushlight.kernels.cpu.scatter import add_rows
+from rushlight.kernels.cpu.scatter import put as put_into
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
-from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index
+from rushlight.ops.index import check_bounds, indexed_shape, nonzero, place_of
 from rushlight.ops.view import broadcast_shapes, expand
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -51,28 +52,20 @@ def _index_put(array: np.ndarray, values: Any, *rest: Any) -> None:
     *indices, accumulate = rest
     if not isinstance(values, np.ndarray):
         values = number_array(values, array.dtype)
-    try:
-        if accumulate:
-            _accumulate(array, values, indices)
-        else:
-            array[numpy_index(indices)] = values
-    except IndexError as error:
-        raise as_torch_error(error) from None
-
-
-def _accumulate(array: np.ndarray, values: np.ndarray, indices: Sequence[np.ndarray | None]) -> None:
-    count = len(indices)
-    if None in [None if index is None else 0 for index in indices] or not array.flags.c_contiguous or not count:
-        np.add.at(array, numpy_index(indices), values)
+    given = [d for d, index in enumerate(indices) if index is not None]
+    if not given:
+        array[...] = array + values if accumulate else values
         return
-    given = np.broadcast_arrays(*indices)
-    flat = np.zeros(given[0].shape, np.int64)
-    for d, index in enumerate(given):
-        check_bounds("index_put", index, array.shape[d], d, -array.shape[d])
-        flat = flat * array.shape[d] + np.where(index < 0, index + array.shape[d], index)
-    tail = array.shape[count:]
-    values = np.broadcast_to(values, given[0].shape + tail)
-    add_rows(array.reshape((-1, *tail)) if array.size else array, flat.reshape(-1), values.reshape((-1, *tail)))
+    for d in given:
+        check_bounds("index_put", indices[d], array.shape[d], d, -array.shape[d])
+    first = place_of(indices)
+    common = np.broadcast_shapes(*[indices[d].shape for d in given])
+    rest = [size for d, size in enumerate(array.shape) if d not in given]
+    values = np.broadcast_to(values, (*rest[:first], *common, *rest[first:]))
+    if accumulate and len(given) == len(indices) == 1 and indices[0].ndim == 1:
+        add_rows(array, indices[0], values)
+    else:
+        put_into(array, indices, values, first, "add" if accumulate else "set")
 
 
 index_put_op = updating(
@@ -275,12 +268,11 @@ def _check_put(input: Meta, index: Meta, source: Meta, *, accumulate: bool) -> N
 
 def _put(array: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool) -> None:
     check_bounds("put", index, array.size, least=-array.size)
-    array = array if array.ndim else array.reshape(1)
-    places = np.unravel_index(np.where(index < 0, index + array.size, index).reshape(-1), array.shape)
-    if accumulate:
-        np.add.at(array, places, source.reshape(-1))
+    if array.flags.c_contiguous:
+        array, places = array.reshape(-1), (index.reshape(-1),)
     else:
-        array[places] = source.reshape(-1)
+        places = np.unravel_index(np.where(index < 0, index + array.size, index).reshape(-1), array.shape)
+    put_into(array, places, source.reshape(-1), 0, "add" if accumulate else "set")
 
 
 put_op = updating(

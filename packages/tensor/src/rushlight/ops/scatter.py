@@ -12,11 +12,12 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.accumulate import add_rows
+from rushlight.kernels.cpu.scatter import add_rows
+from rushlight.kernels.cpu.scatter import scatter as scatter_into
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.create import filled
-from rushlight.ops.gather import along, check_gather, flat_places
+from rushlight.ops.gather import check_gather
 from rushlight.ops.index import check_bounds
 from rushlight.ops.index_along import check_source
 from rushlight.ops.shape import unsqueeze
@@ -67,11 +68,8 @@ def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
     if not index.size:
         return
     array, index, src = _prepared("scatter", array, index, src, dim)
-    values = src if isinstance(src, np.ndarray) else number_array(src, array.dtype)
-    if array.flags.c_contiguous:
-        array.reshape(-1)[flat_places(array.shape, index, dim)] = values
-    else:
-        array[along(array, index, dim)] = values
+    values = src if isinstance(src, np.ndarray) else np.broadcast_to(number_array(src, array.dtype), index.shape)
+    scatter_into(array, index, values, dim)
 
 
 scatter_op = updating(
@@ -98,11 +96,8 @@ def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> Non
     if _is_vector(array, index, dim):
         rows = index[tuple([slice(None) if d == dim else 0 for d in range(index.ndim)])]
         add_rows(np.moveaxis(array, dim, 0), rows, np.moveaxis(src, dim, 0))
-    elif array.flags.c_contiguous and array.dtype.kind in "fiuc":
-        flat = flat_places(array.shape, index, dim)
-        add_rows(array.reshape(-1), flat.reshape(-1), np.ascontiguousarray(src).reshape(-1))
     else:
-        np.add.at(array, along(array, index, dim), src)
+        scatter_into(array, index, src, dim, "add")
 
 
 def _is_vector(array: np.ndarray, index: np.ndarray, dim: int) -> bool:
@@ -128,7 +123,7 @@ scatter_add_op = updating(
 
 # scatter_reduce
 
-_UFUNCS = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+_COMBINE = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def _neutral(reduce: str, dtype: np.dtype) -> Any:
@@ -145,14 +140,15 @@ def _neutral(reduce: str, dtype: np.dtype) -> Any:
     return -np.inf if reduce == "amax" else np.inf
 
 
-def _fold(array: np.ndarray, places: tuple, src: np.ndarray, reduce: str, include_self: bool) -> None:
+def _fold(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduce: str, include_self: bool) -> None:
     """Combine src into the places of an array by a reduction; without `include_self` what was there does not count."""
     if not include_self:
-        array[places] = _neutral(reduce, array.dtype)
-    _UFUNCS[reduce].at(array, places, src)
+        start = np.array(_neutral(reduce, array.dtype)).astype(array.dtype)
+        scatter_into(array, index, np.broadcast_to(start, index.shape), dim)
+    scatter_into(array, index, src, dim, _COMBINE[reduce])
     if reduce == "mean":
         count = np.full(array.shape, int(include_self), np.int64)
-        np.add.at(count, places, 1)
+        scatter_into(count, index, np.broadcast_to(np.int64(1), index.shape), dim, "add")
         np.maximum(count, 1, out=count)
         if array.dtype.kind in "iu":
             np.floor_divide(array, count, out=array, casting="unsafe")
@@ -161,8 +157,8 @@ def _fold(array: np.ndarray, places: tuple, src: np.ndarray, reduce: str, includ
 
 
 def _check_reduce(name: str, reduce: str) -> None:
-    if reduce not in _UFUNCS:
-        raise RuntimeError(f"{name}: reduce argument must be one of {', '.join(_UFUNCS)}, got {reduce}")
+    if reduce not in _COMBINE:
+        raise RuntimeError(f"{name}: reduce argument must be one of {', '.join(_COMBINE)}, got {reduce}")
 
 
 def _check_scatter_reduce(input: Meta, index: Meta, src: Meta, *, dim: int, reduce: str, include_self: bool) -> None:
@@ -181,7 +177,7 @@ def _scatter_reduce(
     if not index.size:
         return
     array, index, src = _prepared("scatter_reduce", array, index, src, dim)
-    _fold(array, along(array, index, dim), src, reduce, include_self)
+    _fold(array, index, src, dim, reduce, include_self)
 
 
 scatter_reduce_op = updating(
@@ -190,7 +186,7 @@ scatter_reduce_op = updating(
     _scatter_reduce,
     doc="Values combined into the places that an index addresses.",
     samples=lambda: [
-        Sample((_MATRIX, _INDEX, _MATRIX + 2), (0, reduce, include)) for reduce in _UFUNCS for include in (True, False)
+        Sample((_MATRIX, _INDEX, _MATRIX + 2), (0, reduce, include)) for reduce in _COMBINE for include in (True, False)
     ],
     reference=lambda x, *rest: _reference(_scatter_reduce)(x, *rest),
     errors=lambda: [
