@@ -65,3 +65,12 @@ def test_memory_that_can():
     assert x[:3].sub_(x[3:]).tolist() == [-12, -12, -12]
     evens, odds = x[::2], x[1::2]
     assert evens.add_(odds)[0] == -24  # they alternate, but share no element
+
+
+def test_factories_follow_out():
+    wide = rushlight.linspace(0, 1, 4, out=rushlight.empty(0, dtype=rushlight.float64))
+    assert wide[1] == 1 / 3
+    assert rushlight.zeros(2, out=rushlight.ones(2, dtype=rushlight.int8)).dtype is rushlight.int8
+    assert rushlight.arange(0, 2.5, out=rushlight.empty(0, dtype=rushlight.int64)).tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="does not match dtype of out"):
+        rushlight.zeros(2, dtype=rushlight.float32, out=rushlight.ones(2, dtype=rushlight.int8))

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.errors import shape_text
+from rushlight.core.layout import check_layout
 from rushlight.core.op import HANDLERS, Op
-from rushlight.core.out import CASTS, Out, apply_into, assign_out, check_apart, check_result_type
+from rushlight.core.out import CASTS, Out, apply_into, assign_out, check_apart, check_result_type, factory_dtype
 from rushlight.core.tensor import Tensor
 
 EXPORTS: dict[str, Callable] = {}
@@ -203,7 +204,7 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
             plan = plans.get((getattr(other, "_meta", None) or type(other), getattr(self, "_meta", None)))
             if plan is not None:
                 return plan(other, self)
-        if not hasattr(self, "_meta"):
+        if not isinstance(self, OPERAND_TYPES) and not hasattr(self, "_meta"):
             raise TypeError(f"__r{operator}__: expected a Tensor on the right, got {type(self).__name__}")
         if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
             return NotImplemented
@@ -243,15 +244,19 @@ def function(
     def decorate(fn: Callable) -> Callable:
         base = name or fn.__name__
         parameters = inspect.signature(fn).parameters
-        takes_dim = "dim" in parameters
+        takes_dim, is_factory = "dim" in parameters, "layout" in parameters
         rule = out if isinstance(out, Out) else CASTS
-        if (out and "out" not in parameters) or takes_dim:
+        if (out and "out" not in parameters) or takes_dim or is_factory:
             @functools.wraps(fn)
             def call(*args, out=None, **kwargs):
                 if kwargs and takes_dim:
                     kwargs = {_NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+                if is_factory and "layout" in kwargs:
+                    check_layout(base, kwargs["layout"])
                 if out is None:
                     return fn(*args, **kwargs)
+                if is_factory:
+                    kwargs["dtype"] = factory_dtype(base, kwargs.get("dtype"), out)
                 check_apart(base, out, (*args, *kwargs.values()), rule)
                 return assign_out(base, out, fn(*args, **kwargs), rule)
         else:

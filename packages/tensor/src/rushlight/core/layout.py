@@ -23,7 +23,7 @@ class memory_format:
 
 
 class layout:
-    """How a tensor stores its elements; rushlight has dense strided tensors only."""
+    """How a tensor stores its elements. rushlight has `strided` tensors only; asking for another layout is an error."""
 
     __slots__ = ("name",)
 
@@ -33,8 +33,8 @@ class layout:
     def __repr__(self) -> str:
         return f"rushlight.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple:
+        return (_layout_named, (self.name,))
 
 
 contiguous_format = memory_format("contiguous_format")
@@ -42,6 +42,7 @@ channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 preserve_format = memory_format("preserve_format")
 strided = layout("strided")
+LAYOUTS = (strided, *map(layout, ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")))
 
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
@@ -49,6 +50,19 @@ _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)
 def format_named(name: str) -> memory_format:
     """The memory format of a name."""
     return memory_format._by_name[name]
+
+
+def _layout_named(name: str) -> layout:
+    return next(found for found in LAYOUTS if found.name == name)
+
+
+def check_layout(name: str, wanted: layout | None) -> None:
+    """NotImplementedError for a layout that is not there, TypeError for what is no layout."""
+    if wanted is None or wanted is strided:
+        return
+    if not isinstance(wanted, layout):
+        raise TypeError(f"{name}: layout must be a rushlight.layout, got {type(wanted).__name__}")
+    raise NotImplementedError(f"{name}: rushlight has no {wanted.name} tensors; leave layout= away")
 
 
 def is_dense(m: Meta) -> bool:

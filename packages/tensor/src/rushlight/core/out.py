@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal, NamedTuple
 
-from rushlight.core.dtypes import can_cast
+from rushlight.core.dtypes import can_cast, dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.op import Op
@@ -51,6 +51,15 @@ def apply_into(op: Op, out: Any, operands: tuple) -> Any:
     """Run an elementwise op and store its result; `out` may be one of the operands, but not overlap one in part."""
     check_apart(op.name, out, operands)
     return assign_out(op.name, out, op.apply(operands), level=5)
+
+
+def factory_dtype(name: str, wanted: dtype | None, out: Any) -> dtype | None:
+    """The dtype in which a factory makes numbers for `out=`: its own. RuntimeError when another one is asked for."""
+    if not isinstance(out, Tensor):
+        return wanted
+    if wanted is not None and wanted is not out.dtype:
+        raise RuntimeError(f"{name}: dtype {wanted.name} does not match dtype of out parameter ({out.dtype.name})")
+    return out.dtype
 
 
 def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:

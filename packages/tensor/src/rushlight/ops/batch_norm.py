@@ -265,7 +265,10 @@ def _tiled(x: Tensor | None, times: int) -> Tensor | None:
     return None if x is None else x.unsqueeze(0).expand(times, x.shape[0]).reshape(-1)
 
 
-def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+def group_norm_parts(
+    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The groups of channels normalized, and the mean and (biased) variance of each."""
     if input.ndim < 2:
         raise RuntimeError(f"group_norm: expected at least 2 dimensions for input, got {input.ndim}")
     n, channels = input.shape[:2]
@@ -281,12 +284,13 @@ def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Ten
                 f"{shape_text(value.shape)}"
             )
     grouped = input.reshape((1, n * num_groups, prod(input.shape[1:]) // num_groups))
-    result = batch_norm_op.apply((grouped, None, None, eps))[0].reshape(input.shape)
+    result, mean, variance = batch_norm_op.apply((grouped, None, None, eps))
+    result = result.reshape(input.shape)
     if weight is not None:
         result = result * _along_channels(weight, input.ndim)
     if bias is not None:
         result = result + _along_channels(bias, input.ndim)
-    return result.to(input.dtype)
+    return result.to(input.dtype), mean.reshape(n, num_groups), variance.reshape(n, num_groups)
 
 
 @function(namespace="nn.functional", method=False, out=False)
@@ -302,7 +306,7 @@ def group_norm(
             "group_norm: expected more than 1 value per channel when training, got input size "
             f"{shape_text(input.shape)}"
         )
-    return _group_norm(input, num_groups, weight, bias, eps)
+    return group_norm_parts(input, num_groups, weight, bias, eps)[0]
 
 
 @function(name="group_norm", method=False, out=False)
@@ -316,4 +320,4 @@ def _group_norm_root(
 ) -> Tensor:
     """Each group of channels of each sample normalized. Raises RuntimeError unless `num_groups` divides the
     channels."""
-    return _group_norm(input, num_groups, weight, bias, eps)
+    return group_norm_parts(input, num_groups, weight, bias, eps)[0]

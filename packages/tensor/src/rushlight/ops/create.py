@@ -238,8 +238,8 @@ def arange(
             )
     whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     wanted = as_dtype("arange", dtype, dtypes.int64 if whole else None)
-    if wanted.category == 1 and not whole:
-        start, end, step = int(start), int(end) if float(end).is_integer() else end, int(step)
+    if wanted is dtypes.int64 and not whole:  # other integer types truncate after the length is known, as in PyTorch
+        start, end, step, whole = int(start), int(end), int(step), True
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
     if (end - start) / step < 0:
@@ -247,7 +247,7 @@ def arange(
             f"arange: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}"
         )
     length = max(0, -((start - end) // step)) if whole else math.ceil((end - start) / step)
-    operands = (int(start), int(step)) if whole else (start, step)
+    operands = (int(start), int(step)) if whole or wanted.category == 1 else (start, step)
     return finish(arange_op.apply(operands, (length, wanted, as_device(device))), requires_grad)
 
 

@@ -350,6 +350,8 @@ def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Te
         raise RuntimeError(
             f"addr: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
         )
+    if input.dtype.category == product.dtype.category == 0:  # bool: the factors count as truth values
+        beta, alpha = bool(beta), bool(alpha)
     scaled = product if alpha == 1 and alpha is not True else product * alpha
     if beta == 0:
         return scaled

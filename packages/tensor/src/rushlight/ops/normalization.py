@@ -128,7 +128,7 @@ def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
     return by_input.reshape(x.shape), by_weight.reshape(x.shape[lead:]), by_bias.reshape(x.shape[lead:])
 
 
-def _normalized_shape(name: str, input: Tensor, normalized_shape: Sequence[int] | int) -> int:
+def normalized_dims(name: str, input: Tensor, normalized_shape: Sequence[int] | int) -> int:
     """How many trailing dimensions are normalized; RuntimeError unless they have that shape."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
@@ -155,7 +155,7 @@ def _layer_norm_root(
 
     Raises RuntimeError when the shapes do not end so, or for integer input.
     """
-    dims = _normalized_shape("layer_norm", input, normalized_shape)
+    dims = normalized_dims("layer_norm", input, normalized_shape)
     return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
 
 
@@ -177,7 +177,7 @@ def layer_norm(
         >>> rushlight.nn.functional.layer_norm(rushlight.tensor([1.0, 3.0]), (2,))
         tensor([-1.0000,  1.0000])
     """
-    dims = _normalized_shape("layer_norm", input, normalized_shape)
+    dims = normalized_dims("layer_norm", input, normalized_shape)
     return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
 
 
@@ -190,7 +190,7 @@ def rms_norm(
 
     Raises RuntimeError when the shapes do not end so.
     """
-    dims = _normalized_shape("rms_norm", input, normalized_shape)
+    dims = normalized_dims("rms_norm", input, normalized_shape)
     if weight is not None and weight.shape != input.shape[input.ndim - dims :]:
         raise RuntimeError(
             f"rms_norm: expected weight of shape {shape_text(input.shape[input.ndim - dims :])}, got "

@@ -46,7 +46,7 @@ def _ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> T
             f"{shape_text(input1.shape)}, "
             f"{shape_text(input2.shape)} and {shape_text(target.shape)}"
         )
-    return (-target * (input1 - input2) + margin).clamp(min=0)
+    return (-target * (input1 - input2) + float(margin)).clamp(min=0)
 
 
 @function(namespace="nn.functional", method=False, out=False)

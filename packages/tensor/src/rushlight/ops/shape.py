@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.core import declare
 from rushlight.core.dtypes import dtype, named
 from rushlight.core.errors import check_dim, check_dims, shape_text
-from rushlight.core.front import extend_tensor, function
+from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
@@ -231,3 +231,4 @@ for _name in ("transpose_", "swapaxes_", "swapdims_"):
     _in_place(_name, transpose)
 _in_place("t_", Tensor.t)
 _in_place("as_strided_", as_strided)
+export("as_strided_", Tensor.as_strided_)

@@ -1,0 +1,69 @@
+"""Functions that stand apart from the big families."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import rushlight
+
+
+@pytest.mark.parametrize("reduce, fold", [("sum", np.sum), ("mean", np.mean), ("prod", np.prod), ("max", np.max)])
+def test_segments_are_reduced_one_by_one(reduce, fold):
+    data = np.arange(1.0, 13.0).reshape(2, 6)
+    lengths = [[2, 1, 3], [1, 4, 1]]
+    got = rushlight.segment_reduce(rushlight.tensor(data), reduce, lengths=rushlight.tensor(lengths), axis=1)
+    wanted = [[fold(part) for part in np.split(row, np.cumsum(n)[:-1])] for row, n in zip(data, lengths)]
+    assert got.tolist() == wanted
+    offsets = rushlight.tensor([0, 2, 2, 6])
+    empty = rushlight.segment_reduce(rushlight.tensor(data[0]), reduce, offsets=offsets, initial=5.0)[1]
+    assert empty == 5
+
+
+def test_segments_must_cover_the_data():
+    with pytest.raises(RuntimeError, match="sum to 4"):
+        rushlight.segment_reduce(rushlight.ones(4), "sum", lengths=rushlight.tensor([5, -1]))
+
+
+def test_native_norms_return_their_statistics():
+    x = rushlight.arange(24.0).reshape(2, 4, 3).sin()
+    for result, mean, rstd, dims, shape in (
+        (*rushlight.native_layer_norm(x, (4, 3), None, None, 0.0), (1, 2), (2, 1, 1)),
+        (*rushlight.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-9), (0, 2), (4,)),
+    ):
+        assert mean.shape == rstd.shape == shape and result.shape == x.shape
+        assert np.allclose(mean, np.mean(x.numpy(), dims).reshape(shape), atol=1e-6)
+        assert np.allclose(rstd, 1 / np.std(x.numpy(), dims).reshape(shape), rtol=1e-5)
+    _, mean, rstd = rushlight.native_group_norm(x, None, None, 2, 4, 3, 2, 0.0)
+    groups = x.numpy().reshape(2, 2, 6)
+    assert np.allclose(mean, groups.mean(-1), atol=1e-6) and np.allclose(rstd, 1 / groups.std(-1), rtol=1e-5)
+
+
+def test_hash_is_the_exclusive_or_of_the_bits():
+    x = rushlight.tensor([[1.5, -2.0], [0.0, 3.25]], dtype=rushlight.float16)
+    words = np.asarray([[1.5, -2.0], [0.0, 3.25]]).view(np.uint64)
+    assert rushlight.hash_tensor(x, 1).tolist() == (words[:, 0] ^ words[:, 1]).tolist()
+    with pytest.raises(RuntimeError, match="mode"):
+        rushlight.hash_tensor(x, mode=1)
+
+
+def test_control_flow_runs_eagerly():
+    start = (rushlight.tensor(0), rushlight.ones(2))
+    assert rushlight.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, 2 * x), start)[1].tolist() == [8, 8]
+    with pytest.raises(RuntimeError, match="one element"):
+        rushlight.cond(rushlight.tensor([True, False]), rushlight.sin, rushlight.cos, (rushlight.ones(1),))
+
+
+def test_absent_layouts_say_so():
+    assert rushlight.zeros(2, layout=rushlight.strided).layout is rushlight.strided
+    assert pickle.loads(pickle.dumps(rushlight.sparse_coo)) is rushlight.sparse_coo
+    for call in (lambda: rushlight.zeros(2, layout=rushlight.sparse_csr),
+                 lambda: rushlight.ones_like(rushlight.zeros(2), layout=rushlight.sparse_coo)):
+        with pytest.raises(NotImplementedError, match="sparse"):
+            call()
+
+
+def test_integer_ranges_truncate_as_pytorch_does():
+    assert rushlight.arange(0.0, -8.000001, -4.0, dtype=rushlight.int64).tolist() == [0, -4]
+    assert rushlight.arange(0.0, -8.000001, -4.0, dtype=rushlight.int32).tolist() == [0, -4, -8]
+    assert rushlight.arange(5, 0, -1.5, dtype=rushlight.int64).tolist() == [5, 4, 3, 2, 1]
