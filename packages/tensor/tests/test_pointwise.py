@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rushlight
 from rushlight.core import scalar_bessel, scalar_gamma
+from rushlight.kernels.cpu.elementwise import COMPILE_AFTER
 
 NAN, INF = math.nan, math.inf
 LONG = 40_000  # from here on compiled loops take over from numpy
@@ -35,6 +36,31 @@ def test_integer_powers_round_towards_zero(pairs):
     if kept:
         a, b = (rushlight.tensor(list(x)) for x in zip(*kept))
         assert (a**b).tolist() == exact
+
+
+def test_calls_change_over_to_the_native_loop_without_a_trace():
+    x, y = (rushlight.tensor(np.linspace(-1, 1, LONG) / n) for n in (3, 7))
+    assert len({(x + y).numpy().tobytes() for _ in range(COMPILE_AFTER + 2)}) == 1
+
+
+@pytest.mark.parametrize("size", [3, LONG])
+@pytest.mark.parametrize("number", [2.5, -3, True, 1e300, NAN, INF, -0.0])
+def test_numbers_beside_tensors_of_any_size(number, size):
+    x = np.linspace(-2, 2, size)
+    with np.errstate(all="ignore"):
+        for dtype in (np.float32, np.float64):
+            expected = x.astype(dtype) * np.array(number).astype(dtype)
+            np.testing.assert_array_equal((rushlight.tensor(x.astype(dtype)) * number).numpy(), expected)
+
+
+@pytest.mark.parametrize("size", [5, LONG])
+def test_writing_in_place_where_operands_share_memory(size):
+    x = rushlight.arange(size, dtype=rushlight.float32)
+    assert x.add_(x)[3] == 6 and x.mul_(x.detach())[3] == 36
+    shared = np.arange(size + 1, dtype=np.float32)
+    left, right = rushlight.from_numpy(shared[:-1]), rushlight.from_numpy(shared[1:])
+    right.add_(left)  # two tensors that do not know of each other
+    np.testing.assert_array_equal(right.numpy(), 2 * np.arange(size) + 1)
 
 
 @pytest.mark.parametrize("size", [3, LONG])

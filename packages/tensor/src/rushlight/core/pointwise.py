@@ -1,4 +1,4 @@
-"""Plans of elementwise calls: one numpy call when small, a loop on all threads when large."""
+"""Plans of elementwise calls: one numpy call when small, a loop on all threads when large (see `large`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import declare, dtypes
+from rushlight.core.large import plan_large, plan_large_inplace
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.out import check_apart
@@ -52,7 +53,7 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
     compute, casters, function = elementwise_parts(op, metas)
     natural = resolves(function, compute, out.numpy)
     if out.numel >= (LARGE if natural and out.dtype not in dtypes.HALF else LARGE_COMPOSED):
-        return _plan_large(
+        return plan_large(
             op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None
         )
     if natural and out.contiguous and out.ndim and (
@@ -107,47 +108,6 @@ def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
     return run
 
 
-def _plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callable | None) -> Callable:
-    """Plans for many elements: pooled memory and all threads; a plain ufunc where one does, else the compiled loop."""
-    kernel: Any = guarded(op, compute, compiled_loop(op, metas, compute, out))
-    if ufunc is not None and out.dtype not in dtypes.HALF:
-        from rushlight.kernels.cpu.elementwise import large_kernel
-
-        kernel = large_kernel(ufunc, kernel)
-
-    def run_compiled(*operands: Any) -> Tensor:
-        result = empty_array(out)
-        kernel(result, *[x._array if isinstance(x, Tensor) else x for x in operands])
-        return wrap(result, out)
-
-    return run_compiled
-
-
-def guarded(op: Op, compute: np.dtype, loop: Callable) -> Callable:
-    """The loop of an op behind the check of its data that its numpy function carries as `guard`: compiled loops cannot
-    raise.
-    """
-    guard = getattr(op.numpy, "guard", None)
-    if guard is None or compute.kind not in "iu":
-        return loop
-
-    def checked(result: np.ndarray, *operands: Any) -> None:
-        guard(*operands)
-        loop(result, *operands)
-
-    return checked
-
-
-def compiled_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Callable:
-    """The native loop of an elementwise op: `loop(result array, *operand arrays and numbers)`; compiled when first run.
-    """
-    # Brings in the code generator: first large call only.
-    from rushlight.kernels.cpu.elementwise import elementwise_kernel
-
-    sees = [np.dtype(bool) if op.promote == "where" and i == 0 else compute for i in range(len(metas))]
-    return elementwise_kernel(op.scalar, [c if m.weak else m.numpy for m, c in zip(metas, sees)], out.numpy, sees)
-
-
 def elementwise_parts(op: Op, metas: tuple) -> tuple[np.dtype, list, Callable]:
     """The dtype in which an elementwise call computes, how each operand becomes an argument, and the numpy function."""
     common = declare.common_dtype(op.functional or op, metas)
@@ -199,26 +159,30 @@ def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, ou
 def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     """The plan of the twin that writes into operand 0."""
     compute, casters, function = elementwise_parts(op, metas)
-    common = declare.common_dtype(op.functional, metas)
-    direct = resolves(function, compute, declare.out_dtype(op, common).numpy)
-    large = out.numel >= LARGE and None not in metas
-    loop = guarded(op, compute, compiled_loop(op, metas, compute, out)) if large else None
+    result = declare.out_dtype(op, declare.common_dtype(op.functional, metas)).numpy
+    direct = resolves(function, compute, result)
+    native = plan_large_inplace(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
+    places = [i for i, m in enumerate(metas) if i and m is not None and not m.weak]
+    plain = direct and result == out.numpy and casters == [None, None]
 
     def run(*operands: Any) -> Tensor:
         target = operands[0]
-        array = target._array
-        others = [x for x in operands[1:] if isinstance(x, Tensor)]
-        if target._storage is not None:
-            for x in others:
-                if x._storage is target._storage and x is not target:
-                    check_apart(op.name, target, others)
-        if loop is not None and not any(np.may_share_memory(x._array, array) for x in others):
-            loop(array, *[x._array if isinstance(x, Tensor) else x for x in operands])
+        array, storage = target._array, target._storage
+        if storage is None:
+            storage = target.storage()
+        else:
+            for i in places:
+                if operands[i]._storage is storage and operands[i] is not target:
+                    check_apart(op.name, target, [operands[i] for i in places])
+        if native is not None and native(array, operands):
+            pass
+        elif plain:
+            quiet(function, array, operands[1]._array, array)
         elif direct:
             quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
         else:
             quiet(lambda: np.copyto(array, function(*_arguments(casters, operands)), "unsafe"))
-        target.storage().version += 1
+        storage.version += 1
         return target
 
     return run

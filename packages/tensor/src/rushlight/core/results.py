@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,16 @@ def finish(array: Any, expected: Meta) -> Tensor:
     laid_out = empty_array(expected)
     np.copyto(laid_out, array)
     return wrap(laid_out, expected)
+
+
+def allocation(m: Meta) -> Callable[[], np.ndarray]:
+    """`empty_array(m)` as a function without arguments that has decided all it can, for plans."""
+    if not m.contiguous:
+        return partial(empty_array, m)
+    nbytes = m.numel * m.dtype.itemsize
+    if nbytes < allocator.LARGE:
+        return partial(np.empty, m.shape, m.numpy)
+    return partial(allocator.lend, allocator.size_class(nbytes), m.shape, m.numpy)
 
 
 def empty_array(m: Meta) -> np.ndarray:

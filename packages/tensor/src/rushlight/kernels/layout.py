@@ -55,18 +55,19 @@ def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return len(shape) <= len(target) and all(size in (1, wanted) for size, wanted in zip(shape, tail, strict=True))
 
 
+def broadcast_strides(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides with which an operand is read as one of shape `target`: 0 where it has one element for many."""
+    own = [0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True)]
+    return (*(0,) * (len(target) - len(shape)), *own)
+
+
 def element_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides in elements of `array` broadcast to `shape`; None when a stride is not a whole number of elements."""
     itemsize = array.itemsize
-    missing = len(shape) - array.ndim
-    strides = []
-    for size, stride in zip(array.shape, array.strides, strict=True):
-        if size == 1:
-            stride = 0
-        if stride % itemsize:
-            return None
-        strides.append(stride // itemsize)
-    return (0,) * missing + tuple(strides)
+    strides = broadcast_strides(array.shape, array.strides, shape)
+    if any(stride % itemsize for stride in strides):
+        return None
+    return tuple([stride // itemsize for stride in strides])
 
 
 def plan_layout(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:

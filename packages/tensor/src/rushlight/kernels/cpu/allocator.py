@@ -86,25 +86,36 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes < LARGE:
-        return np.empty(shape, dtype)
-    size = size_class(nbytes)
-    with _lock:
-        block = _returned.pop() if _returned else None
-        if block is None or block.size != size:
-            if block is not None:
-                _returned.append(block)
-                _drain()
-            blocks = _free.get(size)
-            block = blocks.pop() if blocks else None
-            if block is not None:
-                _counts["cached"] -= size
-        _counts["misses" if block is None else "hits"] += 1
-    if block is None:
-        block = _fresh(size)
+    return np.empty(shape, dtype) if nbytes < LARGE else lend(size_class(nbytes), shape, dtype)
+
+
+def lend(size: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array on a pooled block of this size, which must be a size class with room for it."""
+    try:
+        block = _returned.pop()  # needs no lock: who pops a block has it
+    except IndexError:
+        block = None
+    if block is None or block.size != size:
+        if block is not None:
+            _returned.append(block)
+        block = _find(size)
+    else:
+        _counts["hits"] += 1  # not under the lock: at worst a request is not counted
     loan = block.view()
     loan._block = block
     return np.ndarray(shape, dtype, loan)
+
+
+def _find(size: int) -> Loan:
+    with _lock:
+        _drain()
+        blocks = _free.get(size)
+        if blocks:
+            _counts["cached"] -= size
+            _counts["hits"] += 1
+            return blocks.pop()
+        _counts["misses"] += 1
+    return _fresh(size)
 
 
 def _fresh(size: int) -> Loan:

@@ -26,7 +26,6 @@ import numpy as np
 from rushlight.core import scalar as s
 from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
-from rushlight.kernels.cpu.pool import run_ufunc_chunked
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.layout import broadcasts, element_strides, plan_layout
 from rushlight.kernels.polynomials import POLYNOMIALS
@@ -110,24 +109,39 @@ class ElementwiseKernel:
         for array in arrays[outs:]:
             if not broadcasts(array.shape, shape):
                 raise ValueError(f"operand of shape {array.shape} does not broadcast to the result's shape {shape}")
-        n = arrays[0].size
         strides = [element_strides(array, shape) for array in arrays]
-        plan: tuple[Any, ...] = (n, None, None, self.grain)
-        if n and None not in strides:
-            layout = plan_layout(shape, strides)
-            tiled = layout.tiled(TILE // 2)
-            if layout.flat:
-                plan = (n, self.loop(layout.walks, 1), None, self.grain)
-            elif n >= SMALL and tiled is not None:
-                tiles = math.prod(tiled.sizes[:-2]) * math.prod(-(-size // TILE) for size in tiled.sizes[-2:])
-                grain = max(1, self.grain // TILE**2)
-                plan = (tiles, self.loop(tiled.walks, tiled.rank, True), tiled.packed(), grain)
-            elif n >= SMALL:
-                plan = (n, self.loop(layout.walks, layout.rank), layout.packed(), self.grain)
+        plan: tuple[Any, ...] = (arrays[0].size, None, None, self.grain)
+        if arrays[0].size and None not in strides:
+            plan = self._walk(shape, strides)
         if len(self._plans) > 4096:  # shapes that never come back must not pile up
             self._plans.clear()
         self._plans[key] = plan
         return plan
+
+    def _walk(self, shape: tuple[int, ...], strides: Sequence[Any]) -> tuple[Any, ...]:
+        """How often to call which native loop with which layout, and in pieces of how much; no loop: copy first."""
+        n, layout = math.prod(shape), plan_layout(shape, strides)
+        if layout.flat:
+            return n, self.loop(layout.walks, 1), None, self.grain
+        if n < SMALL:
+            return n, None, None, self.grain
+        tiled = layout.tiled(TILE // 2)
+        if tiled is None:
+            return n, self.loop(layout.walks, layout.rank), layout.packed(), self.grain
+        tiles = math.prod(tiled.sizes[:-2]) * math.prod(-(-size // TILE) for size in tiled.sizes[-2:])
+        return tiles, self.loop(tiled.walks, tiled.rank, True), tiled.packed(), max(1, self.grain // TILE**2)
+
+    def bind(self, shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+        """The kernel for operands of one layout: `run(*outs, *ins)`, which looks at nothing but addresses.
+
+        `strides` of all operands are in elements, 0 where broadcast; the caller vouches for them and for the dtypes.
+        """
+        n, native, layout, grain = self._walk(shape, strides)
+        if native is None:
+            count = len(self.out_dtypes)
+            return lambda *arrays: self._run_copied(list(arrays), count)
+        first = () if layout is None else (layout,)
+        return partial(native, 0, n, *first) if n < 2 * grain else partial(run_kernel, native, n, grain, *first)
 
     def _run_copied(self, arrays: list[np.ndarray], outs: int) -> None:
         shape = arrays[0].shape
@@ -195,28 +209,19 @@ _EXACT = {
 }  # fmt: skip
 
 
-def large_kernel(ufunc: Callable, kernel: ElementwiseKernel) -> Callable[..., Any]:
-    """The better of a ufunc in pieces and a native loop for large arrays: `run(out, *ins)`.
+def ufunc_calls(kernel: ElementwiseKernel) -> float:
+    """How many calls on large arrays a ufunc should answer before the native loop of the same definition does.
 
-    Measured at 1e5..1e6 elements, 2 threads: pieces of a ufunc cost 50 us to hand over, a native loop 2 us. So the
-    loop wins, except where it would call libm for each element, which numpy's loops do no worse. Where the two agree
-    to the bit, the first calls go to the ufunc: a program that needs an addition once does not wait for a compiler.
+    Measured at 1e5..1e6 elements, 2 threads: pieces of a ufunc cost 50 us to hand over, a native loop 1. So the loop
+    wins, except where it would call libm for each element, which numpy's loops do no worse. Where the two agree to the
+    bit, the first calls go to the ufunc: a program that needs an addition once does not wait for a compiler.
     """
     operations = [node for node in kernel.program.nodes() if isinstance(node, Apply)]
     if any(map(is_call, operations)):
-        return partial(run_ufunc_chunked, ufunc)
+        return math.inf
     if len(operations) > 1 or any(node.function not in _EXACT for node in operations):
-        return kernel
-    calls = 0
-
-    def run(out: np.ndarray, *ins: Any) -> Any:
-        nonlocal calls
-        if calls < COMPILE_AFTER:
-            calls += 1
-            return run_ufunc_chunked(ufunc, out, *ins)
-        return kernel(out, *ins)
-
-    return run
+        return 0
+    return COMPILE_AFTER
 
 
 def _grain(program: Program) -> int:

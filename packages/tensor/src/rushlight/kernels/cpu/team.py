@@ -77,7 +77,8 @@ _shared: dict[tuple[Any, ...], _Shared] = {}
 
 def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
     """Call `kernel(lo, hi, *arrays)` over [0, n), on several threads if there is work of two `grain` or more."""
-    if n < 2 * grain or (threads := pool.get_num_threads()) < 2 or pool.inside_piece():
+    threads = pool._num_threads or pool.get_num_threads()
+    if threads < 2 or n < 2 * grain or pool.inside_piece():
         kernel(0, n, *arrays)
         return
     key = (kernel, n, grain, threads, len(arrays))
