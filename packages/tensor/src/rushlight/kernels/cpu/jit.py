@@ -35,7 +35,7 @@ import numpy
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py")
+_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "gemm_tile.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
@@ -206,6 +206,7 @@ def _numba_types(signature: Sequence[str]) -> list[Any]:
 def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, digest: str) -> Any:
     from numba import njit, types
 
+    from rushlight.kernels.cpu.gemm_tile import NAMESPACE as GEMM
     from rushlight.kernels.cpu.intrinsics import NAMESPACE, SCALARS
     from rushlight.kernels.cpu.team_native import launch, work
     from rushlight.kernels.cpu.vectors import NAMESPACE as VECTORS
@@ -216,6 +217,7 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     namespace = {
         **NAMESPACE,
         **VECTORS,
+        **GEMM,
         "team_work": work,
         "team_launch": launch,
         "__name__": "rushlight.kernels.cpu.intrinsics",

@@ -1,0 +1,256 @@
+"""Products of matrices: C = alpha * A @ B + beta * D, for float32 and float64, any strides, batches of any shape.
+
+How a product becomes fast
+--------------------------
+A product of n x n matrices does 2 n**3 operations on 3 n**2 numbers. Three nested loops run at a hundredth of what a
+processor can do, because they fetch a number for every operation. Everything here serves one aim: to use a number
+often while it is near. There are three places where it can be near, and the product is cut once for each.
+
+1. **Registers: the tile** (`gemm_tile`). A tile of C, 14 rows by two vectors with AVX-512, stays in registers while
+   its sums are made. Each step fetches 14 numbers of A and 32 of B and does 448 multiply-adds.
+
+                       B: 256 x 32 panel
+                      +----+
+                      |    |
+             A        |    |        Each tile of C is the product of
+          +------+    +----+        some rows of A and a panel of B.
+       14 |======| -> |tile|
+          +------+    +----+
+
+2. **First cache: the panel.** All tiles of a column of tiles use the same columns of B. They are copied ("packed") to
+   a panel, 256 rows of 32 columns that lie side by side: 32 KiB, which stay in the first cache while the tiles go down
+   over the rows of A. In B itself these rows lie far apart, in as many memory pages.
+3. **Second cache: the block.** The rows of A that a task works off with one panel after another, at most 256 or 512,
+   stay in the second cache from panel to panel.
+
+Sums longer than 256 go in several rounds, the later ones add to C. The order of additions is the same for every
+element and depends on neither threads nor cutting nor strides: results are reproducible bit for bit.
+
+Strides cost nothing: a tile reads A with any, and packing evens out those of B. Where B is stored by columns, packing
+transposes blocks of vectors in registers. Large matrices are packed whole before, A too, by all threads (`_large`); the
+reason is that rows whose distance is a multiple of 4096 bytes would push each other out of the cache.
+
+What the product is added to (a bias, say) is written to a tile of C right before the tile's first round, so that it
+costs no pass over the memory.
+
+A task is a panel with a block of rows; threads take tasks by `team.run_kernel`. To see the loops, read `_MULTIPLY` in
+`gemm_kernels`; for more, Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from rushlight.kernels.cpu import allocator, gemm_kernels, pool
+from rushlight.kernels.cpu import gemm_words as w
+from rushlight.kernels.cpu.gemm_kernels import DEPTH, tile_shape
+from rushlight.kernels.cpu.team import run_kernel
+
+# Multiply-adds that are worth a piece of work: 3 us, where handing it over takes 1.
+PIECE = 500_000
+# Rows that a task works off with a panel: 512 rows of 256 float32 are 512 KiB, a part of the second cache.
+BLOCK = 512
+# Elements of A and B together from which on they are packed before (when A's rows are contiguous, and when not).
+LARGE, LARGE_BY_COLUMNS = 700_000, 300_000
+# Elements of B up to which panels are read where they lie: it stays in the cache without packing.
+SMALL = 1 << 16
+# Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
+CHUNK = 2048
+
+
+class _Plan(NamedTuple):
+    words: np.ndarray
+    tasks: int
+    grain: int
+
+
+def takes(a: np.ndarray, b: np.ndarray) -> bool:
+    """Can `multiply` take these operands?"""
+    return a.dtype == b.dtype and a.dtype.char in "fd" and a.flags.aligned and b.flags.aligned
+
+
+def multiply(
+    a: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray | None = None,
+    added: np.ndarray | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+) -> np.ndarray:
+    """`alpha * a @ b + beta * added`: (*, m, k), (*, k, n) -> (*, m, n), what is added broadcasts. `takes` must hold.
+
+    `out` must not overlap `a` and `b`; it may be `added` itself.
+    """
+    shape = (*a.shape[:-2], a.shape[-2], b.shape[-1])
+    if a.ndim > 2 or b.ndim > 2:
+        shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *shape[-2:])
+    if out is None:
+        out = allocator.empty(shape, a.dtype)
+    elif out.strides[-1] != out.itemsize and shape[-1] > 1:
+        if out.strides[-2] == out.itemsize or shape[-2] == 1:
+            turned = None if added is None else np.broadcast_to(added, shape).swapaxes(-1, -2)
+            multiply(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2), turned, alpha, beta)
+        else:
+            out[...] = multiply(a, b, None, added, alpha, beta)
+        return out
+    if out.size:
+        if added is not None and beta != 0:
+            _run(a, b, out, np.broadcast_to(added, shape), _numbers(a.dtype.char, alpha, beta))
+        else:
+            _run(a, b, out, None, _numbers(a.dtype.char, alpha, 0.0))
+    return out
+
+
+@lru_cache(256)
+def _numbers(char: str, alpha: float, beta: float) -> np.ndarray:
+    return np.array([alpha, beta], char)
+
+
+def _run(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray) -> None:
+    plan = _plan(
+        c.dtype.char, c.shape, a.shape, a.strides, b.shape, b.strides, c.strides, None if d is None else d.strides,
+        pool.get_num_threads(),
+    )  # fmt: skip
+    if plan is not None:
+        kernel = gemm_kernels.multiply(c.dtype)
+        run_kernel(kernel, plan.tasks, plan.grain, plan.words, a, b, c, c if d is None else d, numbers)
+    elif c.ndim == 2:
+        _large(a, b, c, d, numbers)
+    else:
+        for i in range(c.shape[0]):
+            _run(_entry(a, i, c.ndim), _entry(b, i, c.ndim), c[i], None if d is None else d[i], numbers)
+
+
+def _entry(x: np.ndarray, index: int, ndim: int) -> np.ndarray:
+    """Entry of the first batch dimension of an operand that may not have it."""
+    return x if x.ndim < ndim else x[index if x.shape[0] > 1 else 0]
+
+
+@lru_cache(4096)
+def _plan(
+    char: str, shape: tuple[int, ...], a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...],
+    b_strides: tuple[int, ...], c_strides: tuple[int, ...], d_strides: tuple[int, ...] | None, threads: int,
+) -> _Plan | None:  # fmt: skip
+    """How to run a product in one call; None if it takes several: for large matrices, and for an odd batch."""
+    dtype = np.dtype(char)
+    m, n, k = *shape[-2:], a_shape[-1]
+    by_rows = a_strides[-1] == dtype.itemsize
+    batch = _batch(shape, [(a_shape, a_strides), (b_shape, b_strides), (shape, c_strides), (shape, d_strides)])
+    if m * k + k * n > (LARGE if by_rows else LARGE_BY_COLUMNS) or batch is None:
+        return None
+    words = _words(dtype, m, n, k, a_strides, b_strides, c_strides, d_strides)
+    (outer, *steps), (inner, *inner_steps) = batch
+    words[w.A_OUTER : w.INNER : 2] = steps
+    words[w.A_INNER : w.INNER : 2] = inner_steps
+    words[w.A_OUTER : w.INNER] //= dtype.itemsize
+    words[w.INNER] = inner
+    words[w.PLACE] = w.IN_PLACE if b_strides[-1] == dtype.itemsize and k * n <= SMALL else w.PACK
+    return _cut(words, outer * inner, dtype, threads)
+
+
+def _words(
+    dtype: np.dtype, m: int, n: int, k: int, a_strides: Sequence[int], b_strides: Sequence[int],
+    c_strides: Sequence[int], d_strides: Sequence[int] | None,
+) -> np.ndarray:  # fmt: skip
+    words = np.zeros(w.WORDS, np.int64)
+    words[: w.A_ROW] = m, n, k
+    steps = (*a_strides[-2:], *b_strides[-2:], c_strides[-2], *(d_strides or (0, 0))[-2:])
+    words[w.A_ROW : w.A_OUTER] = np.array(steps) // dtype.itemsize
+    words[w.INNER] = 1
+    words[w.TILE], words[w.PACKER] = gemm_kernels.tile(dtype), gemm_kernels.packer(dtype)
+    if d_strides is not None:
+        words[w.STARTER] = gemm_kernels.starter(dtype)
+    return words
+
+
+def _cut(words: np.ndarray, batch: int, dtype: np.dtype, threads: int) -> _Plan:
+    """Cut a product into tasks: enough of them for all threads, but with rows enough to make packing worth it."""
+    rows, columns = tile_shape(dtype)
+    m, n, k = words[: w.A_ROW].tolist()
+    panels = -(-n // columns)
+    wanted = max(1, min(4 * threads, batch * m * n * k // PIECE))
+    blocks = max(-(-m // BLOCK), min(-(-wanted // (panels * batch)), m // (4 * rows)), 1)
+    block = -(-m // blocks)
+    words[w.BLOCK], words[w.PANELS] = block, panels
+    grain = max(1, PIECE // max(1, block * columns * k))
+    return _Plan(words, -(-m // block) * panels * batch, grain)
+
+
+def _batch(
+    shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], tuple[int, ...] | None]]
+) -> list[list[int]] | None:
+    """Two batch dimensions, each a size and a stride per operand, for all there are; None if that is impossible."""
+    dims: list[list[int]] = [[1, *[0] * len(operands)]] * 2
+    for d in range(-len(shape), -2):
+        if shape[d] == 1:
+            continue
+        steps = []
+        for sizes, strides in operands:
+            absent = strides is None or -d > len(sizes) or sizes[d] == 1
+            steps.append(0 if absent or strides is None else strides[d])
+        previous = dims[-1]
+        if all(before == step * shape[d] for before, step in zip(previous[1:], steps, strict=True)):
+            dims[-1] = [previous[0] * shape[d], *steps]
+        else:
+            dims.append([shape[d], *steps])
+    dims = [dim for dim in dims if dim[0] != 1]
+    return None if len(dims) > 2 else [[1, *[0] * len(operands)]] * (2 - len(dims)) + dims
+
+
+def _large(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray) -> None:
+    """A product of large matrices: chunks of 256 columns of A and rows of B are packed, then multiplied."""
+    dtype, threads = c.dtype, pool.get_num_threads()
+    (m, n), k = c.shape, a.shape[1]
+    _, columns = tile_shape(dtype)
+    pitch = DEPTH + 16
+    high, wide = min(m, CHUNK), -(-min(n, CHUNK) // columns) * columns
+    rows = allocator.empty((high, pitch), dtype)
+    panels = allocator.empty((DEPTH * wide,), dtype)
+    for j in range(0, n, CHUNK):
+        for p in range(0, k, DEPTH):
+            right = b[p : p + DEPTH, j : j + CHUNK]
+            _pack_panels(right, panels)
+            for i in range(0, m, CHUNK):
+                left, part = a[i : i + CHUNK, p : p + DEPTH], c[i : i + CHUNK, j : j + CHUNK]
+                _pack_rows(left, rows)
+                start = None if d is None or p else d[i : i + CHUNK, j : j + CHUNK]
+                words = _words(
+                    dtype, *part.shape, left.shape[1], rows.strides, right.strides, part.strides,
+                    None if start is None else start.strides,
+                )  # fmt: skip
+                words[w.ADD], words[w.PLACE] = p > 0, w.PACKED
+                words, tasks, grain = _cut(words, 1, dtype, threads)
+                run_kernel(
+                    gemm_kernels.multiply(dtype), tasks, grain, words, rows, panels, part,
+                    part if start is None else start, numbers,
+                )  # fmt: skip
+
+
+def _packing(matrix: np.ndarray) -> np.ndarray:
+    words = np.zeros(w.WORDS, np.int64)
+    words[w.B_DEPTH], words[w.B_COLUMN] = matrix.strides[0] // matrix.itemsize, matrix.strides[1] // matrix.itemsize
+    words[w.PACKER] = gemm_kernels.packer(matrix.dtype)
+    return words
+
+
+def _pack_rows(matrix: np.ndarray, copy: np.ndarray) -> None:
+    words = _packing(matrix)
+    words[w.M], words[w.K] = matrix.shape
+    words[w.C_ROW] = copy.shape[1]
+    group = tile_shape(matrix.dtype)[1] // 2
+    groups = -(-matrix.shape[0] // group)
+    grain = max(1, PIECE // 32 // (group * matrix.shape[1]))
+    run_kernel(gemm_kernels.pack_rows(matrix.dtype), groups, grain, words, matrix, copy)
+
+
+def _pack_panels(matrix: np.ndarray, copy: np.ndarray) -> None:
+    words = _packing(matrix)
+    words[w.K], words[w.N] = depth, n = matrix.shape
+    words[w.PANELS] = -(-n // tile_shape(matrix.dtype)[1])
+    words[w.BLOCK] = block = 16
+    grain = max(1, PIECE // 32 // (block * n))
+    run_kernel(gemm_kernels.pack_panels(matrix.dtype), -(-depth // block), grain, words, matrix, copy)

@@ -1,0 +1,202 @@
+"""The native parts of `gemm`, each compiled once per dtype and called by its address, so that others can use them too.
+
+| kernel | what it does |
+| --- | --- |
+| `tile` | `multiply_tile` of `gemm_tile`: the innermost loop |
+| `packer` | copies a block of a matrix so that its rows lie side by side; convolution can put its own in place |
+| `starter` | writes what a product is added to |
+| `multiply` | the loops around the tiles |
+| `pack_rows`, `pack_panels` | A's rows, or B's panels, packed before a product of large matrices |
+
+The sources see the names of `gemm_words`, the sizes of tiles, and `T`, the element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from rushlight.kernels.cpu import gemm_words
+from rushlight.kernels.cpu.jit import address_of, compile_source
+from rushlight.kernels.source import SHORT
+
+# The length of sums that a tile adds up before it writes them: 256 rows of a panel are 32 KiB, which fit the L1 cache.
+# Part of what a result is, bit for bit, so it depends on nothing.
+DEPTH = 256
+
+_TILE = """def kernel(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha):
+    multiply_tile(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha)
+"""
+
+_PACKER = """def kernel(b, words, k, rows, column, columns, panel, pitch):
+    wide_vectors()
+    down, along = load(words, B_DEPTH), load(words, B_COLUMN)
+    source = moved(b, k * down + column * along)
+    if along == 1:
+        if columns == COLUMNS:
+            for r in range(rows):
+                for c in range(COLUMNS):
+                    store(panel, r * pitch + c, load(source, r * down + c))
+        else:
+            for r in range(rows):
+                for c in range(columns):
+                    store(panel, r * pitch + c, load(source, r * down + c))
+    else:
+        whole_rows, whole_columns = i64(0), i64(0)
+        if down == 1:
+            whole_rows, whole_columns = rows // LANES * LANES, columns // LANES * LANES
+        for c in range(0, whole_columns, LANES):
+            for r in range(0, whole_rows, LANES):
+                transpose_block(moved(source, c * along + r), along, moved(panel, r * pitch + c), pitch)
+        for r in range(rows):
+            for c in range(whole_columns if r < whole_rows else i64(0), columns):
+                store(panel, r * pitch + c, load(source, r * down + c * along))
+    for r in range(rows):  # what lies beside the matrix is multiplied, too; leftovers in memory may be slow numbers
+        for c in range(columns, COLUMNS):
+            store(panel, r * pitch + c, T(0))
+"""
+
+_STARTER = """def kernel(c, words, d, numbers, batch, row, rows, column, columns):
+    inner, pitch = load(words, INNER), load(words, C_ROW)
+    down, along = load(words, D_ROW), load(words, D_COLUMN)
+    start = batch // inner * load(words, D_OUTER) + batch % inner * load(words, D_INNER)
+    beta = load(numbers, 1)
+    source = moved(d, start + row * down + column * along)
+    for i in range(rows):
+        if along == 1:
+            for j in range(columns):
+                store(c, i * pitch + j, beta * load(source, i * down + j))
+        else:
+            for j in range(columns):
+                store(c, i * pitch + j, beta * load(source, i * down + j * along))
+"""
+
+_MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
+    panel, edge = stack_array(T, PANEL), stack_array(T, EDGE)
+    tile, packer, starter = load(words, TILE), load(words, PACKER), load(words, STARTER)
+    m, n, depth = load(words, M), load(words, N), load(words, K)
+    a_row, a_depth, b_row, c_row = load(words, A_ROW), load(words, A_DEPTH), load(words, B_DEPTH), load(words, C_ROW)
+    block, panels, place, inner = load(words, BLOCK), load(words, PANELS), load(words, PLACE), load(words, INNER)
+    alpha = load(numbers, 0)
+    blocks = (m + block - 1) // block
+    for task in range(i64(lo), i64(hi)):
+        number, batch = task % panels, task // panels // blocks
+        first, outer = task // panels % blocks * block, batch // inner
+        column, last, within = number * COLUMNS, min(m, first + block), batch % inner
+        columns = min(COLUMNS, n - column)
+        left = moved(a, outer * load(words, A_OUTER) + within * load(words, A_INNER))
+        right = moved(b, outer * load(words, B_OUTER) + within * load(words, B_INNER))
+        result = moved(c, outer * load(words, C_OUTER) + within * load(words, C_INNER) + column)
+        tiles = (last - first + ROWS - 1) // ROWS
+        add = load(words, ADD)
+        for k in range(0, max(depth, 1), DEPTH):
+            length = min(DEPTH, depth - k)
+            source, pitch = panel, i64(COLUMNS)
+            if place == PACKED:
+                source = moved(right, number * COLUMNS * depth)
+            elif place == IN_PLACE and columns == COLUMNS:
+                source, pitch = moved(right, k * b_row + column), b_row
+            else:
+                invoke(packer, (right, words, k, length, column, columns, panel, i64(COLUMNS)))
+            for t in range(tiles):
+                row = first + (last - first) * t // tiles
+                rows = first + (last - first) * (t + 1) // tiles - row
+                target = moved(result, row * c_row)
+                factor = moved(left, row * a_row + k * a_depth)
+                if starter != 0 and k == 0:
+                    invoke(starter, (target, words, d, numbers, batch, row, rows, column, columns))
+                    add = i64(1)
+                if columns == COLUMNS:
+                    invoke(tile, (rows, factor, a_row, a_depth, source, pitch, length, target, c_row, add, alpha))
+                else:
+                    wide, fresh = i64(COLUMNS), i64(0)
+                    invoke(tile, (rows, factor, a_row, a_depth, source, pitch, length, edge, wide, fresh, alpha))
+                    for i in range(rows):
+                        for j in range(columns):
+                            value = scratch_load(edge, i * COLUMNS + j)
+                            if add != 0:
+                                value = value + scratch_load(target, i * c_row + j)
+                            scratch_store(target, i * c_row + j, value)
+            add = i64(1)
+"""
+
+# Words of pack_rows: the packer's; M rows, K columns, rows of the copy C_ROW apart.
+_PACK_ROWS = """def kernel(lo, hi, words, a, copy):
+    first = i64(lo) * LANES
+    rows = min(load(words, M), i64(hi) * LANES) - first
+    pitch = load(words, C_ROW)
+    for k in range(0, load(words, K), COLUMNS):
+        columns = min(COLUMNS, load(words, K) - k)
+        invoke(load(words, PACKER), (a, words, first, rows, k, columns, moved(copy, first * pitch + k), pitch))
+"""
+
+# Words of pack_panels: the packer's; K rows of N columns, a task packs BLOCK rows.
+_PACK_PANELS = """def kernel(lo, hi, words, b, copy):
+    n, depth, block = load(words, N), load(words, K), load(words, BLOCK)
+    for task in range(i64(lo), i64(hi)):
+        k = task * block
+        for number in range(load(words, PANELS)):
+            column = number * COLUMNS
+            target = moved(copy, column * depth + k * COLUMNS)
+            rows, columns = min(block, depth - k), min(COLUMNS, n - column)
+            invoke(load(words, PACKER), (b, words, k, rows, column, columns, target, i64(COLUMNS)))
+"""
+
+
+def _compiled(source: str, dtype: np.dtype, *signature: str) -> Callable[..., None]:
+    from rushlight.kernels.cpu.gemm_tile import ROWS, VECTORS, lanes
+
+    columns = VECTORS * lanes(dtype.itemsize)
+    names = {**gemm_words.NAMES, "DEPTH": DEPTH, "ROWS": ROWS, "COLUMNS": columns, "LANES": lanes(dtype.itemsize)}
+    names |= {"PANEL": DEPTH * columns, "EDGE": ROWS * columns, "T": SHORT[dtype.name]}
+    kinds = {"a": f"*{SHORT[dtype.name]}", "w": "*i64", "i": "i64", "u": "u64", "T": SHORT[dtype.name]}
+    constants = "".join(f"{name} = {value}\n" for name, value in names.items())
+    return compile_source(constants + source, [kinds[letter] for letter in "".join(signature)])
+
+
+def tile_shape(dtype: np.dtype) -> tuple[int, int]:
+    """Most rows, and columns, of a tile."""
+    from rushlight.kernels.cpu.gemm_tile import ROWS, VECTORS, lanes
+
+    return ROWS, VECTORS * lanes(dtype.itemsize)
+
+
+@cache
+def tile(dtype: np.dtype) -> int:
+    """The address of `(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha)`."""
+    return address_of(_compiled(_TILE, dtype, "iaiiaiiaiiT"))
+
+
+@cache
+def packer(dtype: np.dtype) -> int:
+    """The address of `(b, words, k, rows, column, columns, panel, pitch)`: panel[r * pitch + c] = b[k + r, column + c].
+
+    What stands beyond `columns`, up to the width of a panel, becomes zero.
+    """
+    return address_of(_compiled(_PACKER, dtype, "awiiiiai"))
+
+
+@cache
+def starter(dtype: np.dtype) -> int:
+    """The address of `(c, words, d, numbers, batch, row, rows, column, columns)`: c = beta * d for a tile."""
+    return address_of(_compiled(_STARTER, dtype, "awaaiiiii"))
+
+
+@cache
+def multiply(dtype: np.dtype) -> Callable[..., None]:
+    """`(lo, hi, words, a, b, c, d, numbers)`: tasks of a product; numbers are alpha and beta."""
+    return _compiled(_MULTIPLY, dtype, "uuwaaaaa")
+
+
+@cache
+def pack_rows(dtype: np.dtype) -> Callable[..., None]:
+    """`(lo, hi, words, a, copy)`: groups of as many rows as a vector has lanes."""
+    return _compiled(_PACK_ROWS, dtype, "uuwaa")
+
+
+@cache
+def pack_panels(dtype: np.dtype) -> Callable[..., None]:
+    """`(lo, hi, words, b, copy)`: groups of BLOCK rows."""
+    return _compiled(_PACK_PANELS, dtype, "uuwaa")
