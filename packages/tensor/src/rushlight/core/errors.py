@@ -34,6 +34,13 @@ def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
     return () if ndim == 0 else checked
 
 
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """There is not as much memory as a tensor needs.
+
+    A RuntimeError, which PyTorch raises, and a MemoryError, which Python does.
+    """
+
+
 class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not
     converge.

@@ -7,6 +7,7 @@ guards compare metadata with `is`. Strides count elements.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ import numpy as np
 from rushlight.core import dtypes, fork
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
+from rushlight.core.errors import shape_text
 
 
 class Size(tuple):
@@ -154,6 +156,8 @@ def _new_meta(dtype, shape, strides, device, requires_grad, weak) -> Meta:
     made.dtype, made.shape, made.strides, made.device = dtype, shape, strides, device
     made.requires_grad, made.weak = requires_grad, weak
     made.size = Size(shape)
+    if math.prod([size for size in shape if size]) * dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"sizes {shape_text(shape)} overflow: a tensor of {dtype.name} cannot have so many elements")
     made.ndim, made.numel = len(shape), made.size.numel()
     made.contiguous = is_contiguous(shape, strides)
     made.numpy, made._twin = dtype.numpy, None

@@ -8,7 +8,7 @@ from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
 from rushlight.core import devices, dtypes, layout, settings, siblings
-from rushlight.core.errors import assert_true
+from rushlight.core.errors import OutOfMemoryError, assert_true
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
@@ -36,6 +36,7 @@ _FIXED: dict[str, Any] = {
     "e": 2.718281828459045,
     "newaxis": None,
     "_assert": assert_true,
+    "OutOfMemoryError": OutOfMemoryError,
     "Generator": Generator,
     "default_generator": default_generator,
     "manual_seed": manual_seed,

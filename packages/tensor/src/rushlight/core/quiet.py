@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.errors import OutOfMemoryError
+
 
 class _Quiet(threading.local):
     """A context per thread in which numpy does not warn.
@@ -26,9 +28,13 @@ local = _Quiet()
 
 
 def quiet(function: Callable, *args: Any) -> Any:
-    """Call a numpy function without warnings about inf and nan."""
+    """Call a numpy function without warnings about inf and nan. Raises OutOfMemoryError where numpy has no memory."""
     try:
         return local.run(function, *args)
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error or 'numpy found none for the result'}") from None
     except RuntimeError as error:
         if "cannot enter context" not in str(error):
             raise

@@ -1,4 +1,4 @@
-"""Tensors from and to other libraries' memory: as_tensor, asarray, frombuffer, DLPack."""
+"""Tensors from and to other libraries' memory: as_tensor, asarray, frombuffer (see `dlpack` for the protocol)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.devices import as_device, cpu
+from rushlight.core.devices import as_device
 from rushlight.core.dtypes import dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.convert import converted
 from rushlight.ops.create import Device, as_dtype, filled, finish, from_numpy, tensor
+from rushlight.ops.dlpack import from_dlpack
 
 
 @function(method=False, out=False)
 def as_tensor(data: Any, dtype: dtype | None = None, device: Device = None) -> Tensor:
-    """Data as a tensor, without a copy where that is possible: tensors stay, numpy arrays share their memory.
+    """Data as a tensor, without a copy where that is possible: tensors stay, numpy arrays and tensors of other
+    libraries share their memory.
 
     Raises TypeError or RuntimeError for data that is not numbers, ValueError for ragged sequences.
 
@@ -32,6 +34,8 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Device = None) -> T
     """
     if isinstance(data, np.ndarray) and not (data.strides and min(data.strides) < 0):
         data = from_numpy(data)
+    elif not isinstance(data, Tensor) and hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
+        data = from_dlpack(data)
     if not isinstance(data, Tensor):
         return tensor(data, dtype=dtype, device=device)
     where = data.device if device is None else as_device(device)
@@ -165,63 +169,6 @@ def scalar_tensor(
     return filled((), s, as_dtype("scalar_tensor", dtype), device, requires_grad)
 
 
-# DLPack
-
-
-@function(method=False, out=False)
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library's tensor, through the DLPack protocol.
-
-    Raises TypeError for objects without `__dlpack__`, RuntimeError for memory that is on a device that cannot be read
-    here.
-    """
-    if not hasattr(ext_tensor, "__dlpack__"):
-        raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
-    kind, _ = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (_DL_CPU, 0)
-    if int(kind) != _DL_CPU:
-        raise RuntimeError(
-            f"from_dlpack: memory of DLPack device type {int(kind)} cannot be read here; move it to the CPU first"
-        )
-    made = from_numpy(np.from_dlpack(ext_tensor, **({} if copy is None else {"copy": copy})))
-    return made if device is None else made.to(as_device(device))
-
-
-_DL_CPU = 1
-
-
-def _dlpack(
-    self: Tensor,
-    *,
-    stream: Any = None,
-    max_version: tuple[int, int] | None = None,
-    dl_device: Any = None,
-    copy: bool | None = None,
-) -> Any:
-    """A DLPack capsule over this tensor's memory.
-
-    Raises BufferError for tensors that require grad, or dtypes DLPack has not.
-    """
-    if self.requires_grad:
-        raise BufferError("__dlpack__: can't export tensors that require gradient, use tensor.detach()")
-    if self.device is not cpu:
-        raise BufferError(f"__dlpack__: tensors on {self.device} cannot be exported; use tensor.cpu()")
-    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-    return self.numpy().__dlpack__(
-        stream=stream, **{name: value for name, value in options.items() if value is not None}
-    )
-
-
-@function(method=False, out=False)
-def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule over the memory of a tensor. Raises BufferError for tensors that require grad."""
-    return tensor.__dlpack__()
-
-
-def _dlpack_device(self: Tensor) -> tuple[int, int]:
-    """The DLPack device (type, index) that the memory is on."""
-    return (_DL_CPU, 0) if self.device.type == "cpu" else (2, self.device.index or 0)
-
-
 def _array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
     """The module with the functions of the Python array API standard: `rushlight.array_api`.
 
@@ -241,8 +188,6 @@ def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(as_device(device))
 
 
-extend_tensor("__dlpack__", _dlpack)
-extend_tensor("__dlpack_device__", _dlpack_device)
 extend_tensor("__array_namespace__", _array_namespace)
 extend_tensor("to_device", _to_device)
 

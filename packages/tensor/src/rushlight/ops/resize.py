@@ -12,6 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
 from rushlight.core.meta import contiguous_strides, meta
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu import allocator
 from rushlight.ops.create import sizes
 from rushlight.ops.strided import as_strided_op
 
@@ -63,7 +64,7 @@ def resize_(
             )
         extent = 1 + sum([(n - 1) * stride for n, stride in zip(shape, strides)])
         have = input.storage().nbytes // input.itemsize - offset
-        memory = np.empty(extent, input._meta.numpy)
+        memory = allocator.empty((extent,), input._meta.numpy)
         memory[:have] = as_strided_op.execute((input.detach(),), ((have,), (1,), offset, 0))._array
         return _read_as(input, wrap(memory, meta(input.dtype, (extent,))), shape, strides, 0)
     return _read_as(input, input, shape, strides, offset)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import fork
+from rushlight.core.errors import OutOfMemoryError
 
 # Below it, malloc serves from memory that it already holds.
 LARGE = 1 << 18
@@ -82,7 +83,7 @@ def size_class(nbytes: int) -> int:
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Uninitialised C-ordered array, from the pool when it has `LARGE` bytes or more.
 
-    Raises MemoryError when the system has no more, after cached blocks were given back.
+    Raises OutOfMemoryError when the system has no more, after cached blocks were given back.
     """
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
@@ -123,7 +124,10 @@ def _fresh(size: int) -> Loan:
         memory = np.empty(size + ALIGNMENT, np.uint8)
     except MemoryError:
         empty_cache()
-        memory = np.empty(size + ALIGNMENT, np.uint8)
+        try:
+            memory = np.empty(size + ALIGNMENT, np.uint8)
+        except MemoryError:
+            raise OutOfMemoryError(f"out of memory: cannot allocate {size} bytes for a tensor") from None
     with _lock:
         _counts["reserved"] += size
     skip = -memory.ctypes.data % ALIGNMENT
