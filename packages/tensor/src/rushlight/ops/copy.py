@@ -161,6 +161,9 @@ def _check_fill(input: Meta, value: Meta) -> None:
 
 
 def _fill(array: np.ndarray, value: Any) -> None:
+    if array.size >= LARGE:
+        assign(array, np.asarray(number_array(value, array.dtype)))
+        return
     # Every dtype holds these, so numpy may convert them by itself.
     small = value.__class__ in (float, int) and 0 <= value <= 127
     array[...] = value if small else number_array(value, array.dtype)

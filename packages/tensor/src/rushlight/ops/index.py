@@ -16,7 +16,7 @@ from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import gather
 from rushlight.kernels.cpu.indexed import inside
-from rushlight.kernels.cpu.masked import select_where
+from rushlight.kernels.cpu.masked import places, select_where
 from rushlight.ops.create import filled
 from rushlight.ops.join import cat_op
 from rushlight.ops.view import broadcast_tensors, reshape
@@ -225,7 +225,7 @@ nonzero_op = structured(
 def _nonzero(array: np.ndarray) -> np.ndarray:
     if array.ndim == 0:
         return np.zeros((int(bool(array)), 0), np.int64)
-    return np.stack(np.nonzero(array), 1)
+    return places(array)
 
 
 @function()

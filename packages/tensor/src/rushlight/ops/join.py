@@ -15,7 +15,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import Out
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu.copy import joined
 from rushlight.ops.create import filled
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import reshaped
@@ -68,8 +68,7 @@ def _cat(*rest: Any) -> np.ndarray:
         metas = [meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays]
         dtype = _infer_cat(*metas, dim=dim).numpy
     first = kept[0].shape
-    out = allocator.empty((*first[:dim], sum([a.shape[dim] for a in kept]), *first[dim + 1 :]), dtype)
-    return np.concatenate(kept, axis=dim, out=out, casting="unsafe")
+    return joined(kept, (*first[:dim], sum([a.shape[dim] for a in kept]), *first[dim + 1 :]), dtype, dim)
 
 
 def _listed(name: str, tensors: Any) -> list[Tensor]:

@@ -12,6 +12,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu.copy import assign
 from rushlight.ops.create import from_numpy
 
 Number = bool | int | float | complex
@@ -48,13 +50,14 @@ pad_op = structured(
 
 @kernel(pad_op, "cpu")
 def _pad(x: np.ndarray, value: Number, before: tuple, after: tuple) -> np.ndarray:
-    shape = [b + n + a for n, b, a in zip(x.shape, before, after)]
-    result = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, np.array(value).astype(x.dtype))
+    shape = tuple([b + n + a for n, b, a in zip(x.shape, before, after)])
+    result = allocator.empty(shape, x.dtype)
+    assign(result, np.array(value).astype(x.dtype))
     source = tuple([slice(max(-b, 0), n - max(-a, 0)) for n, b, a in zip(x.shape, before, after)])
     target = tuple([slice(max(b, 0), size - max(a, 0)) for size, b, a in zip(shape, before, after)])
     kept = x[source]
     if kept.size:
-        result[target] = kept
+        assign(result[target], kept)
     return result
 
 

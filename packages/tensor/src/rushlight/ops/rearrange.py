@@ -15,6 +15,7 @@ from rushlight.core.layout import contiguous_format
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.copy import duplicate
 from rushlight.ops.copy import clone
 from rushlight.ops.create import sizes
 from rushlight.ops.gather import index_select
@@ -45,7 +46,7 @@ flip_op = structured(
 
 @kernel(flip_op, "cpu")
 def _flip(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return np.flip(array, dims).copy()
+    return duplicate(np.flip(array, dims))
 
 
 @function(out=False)

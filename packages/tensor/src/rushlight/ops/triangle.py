@@ -10,7 +10,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.masked import fill_where
+from rushlight.kernels.cpu.triangle import clear_triangle
 from rushlight.ops.strided import diagonal, diagonal_backward
 from rushlight.ops.view import reshape, reshaped
 
@@ -23,11 +23,11 @@ def _check_triangle(input: Meta, *, diagonal: int) -> None:
 
 
 def _tril(array: np.ndarray, diagonal: int) -> None:
-    fill_where(array, ~np.tri(*array.shape[-2:], diagonal, dtype=bool), np.zeros((), array.dtype))
+    clear_triangle(array, diagonal + 1, upper=True)
 
 
 def _triu(array: np.ndarray, diagonal: int) -> None:
-    fill_where(array, np.tri(*array.shape[-2:], diagonal - 1, dtype=bool), np.zeros((), array.dtype))
+    clear_triangle(array, diagonal, upper=False)
 
 
 def _samples() -> list[Sample]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,19 @@ def duplicate(array: np.ndarray) -> np.ndarray:
     fresh = allocator.empty(array.shape, array.dtype)
     assign(fresh, array)
     return fresh
+
+
+def joined(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype, axis: int) -> np.ndarray:
+    """Arrays one after the other along a dimension, in a new array of the shape and dtype."""
+    out = allocator.empty(shape, dtype)
+    if out.size < LARGE * len(arrays):
+        return quiet(partial(np.concatenate, arrays, axis=axis, out=out, casting="unsafe"))
+    at, before = 0, (slice(None),) * axis
+    for array in arrays:
+        size = array.shape[axis]
+        assign(out[(*before, slice(at, at + size))], array)
+        at += size
+    return out
 
 
 @cache

@@ -49,6 +49,11 @@ def _small(target: np.ndarray, places: tuple, values: np.ndarray, combine: str) 
         _UFUNCS[combine].at(target, places, values)
 
 
+def _apart(target: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """An array that does not change while the target is written."""
+    return array.copy() if np.may_share_memory(target, array) else array
+
+
 def _write(walk: Walk, target: np.ndarray, values: np.ndarray, indices: Sequence[np.ndarray]) -> None:
     run_kernel(walk.kernel, walk.count, walk.grain, walk.layout, target, values, *indices)
 
@@ -58,6 +63,7 @@ def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int
     if not _worth(values, target, index):
         _small(target, along(index, axis), values, combine)
         return
+    index, values = _apart(target, index), _apart(target, values)
     walk = _plan_scatter(
         index.shape,
         target.dtype,
@@ -89,6 +95,8 @@ def put(
     if not _worth(values, target, *[index for index in indices if index is not None]):
         _small(target, tuple([slice(None) if index is None else index for index in indices]), values, combine)
         return
+    indices = [index if index is None else _apart(target, index) for index in indices]
+    values = _apart(target, values)
     walk = _plan_put(
         values.shape,
         first,

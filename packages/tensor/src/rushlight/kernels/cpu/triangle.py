@@ -1,0 +1,40 @@
+"""Clearing the part of matrices above or below a diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu.elementwise import bits_dtype
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.source import SHORT
+
+_CLEAR = """def kernel(lo, hi, layout, out):
+    wide_vectors()
+    rows = load(layout, u64(0))
+    n = load(layout, u64(1))
+    diagonal = load(layout, u64(2))
+    upper = load(layout, u64(3)) != 0
+    for task in range(lo, hi):
+        cut = min(max(i64(task) % rows + diagonal, 0), n)
+        first = select(upper, cut, i64(0))
+        last = select(upper, n, cut)
+        for j in range(first, last):
+            store(out, u64(i64(task) * n + j), ZERO)
+"""
+
+
+def clear_triangle(array: np.ndarray, diagonal: int, upper: bool) -> None:
+    """Zeros from a diagonal of the last two dimensions on (`upper`), or in front of it."""
+    rows, n = array.shape[-2:]
+    if array.size >= native.WORTH and array.flags.c_contiguous:
+        bits = bits_dtype(array.itemsize)
+        short = SHORT[bits.name]
+        source = _CLEAR.replace("ZERO", f"{short}(0)")
+        kernel = compile_source(source, ("u64", "u64", "*i64", f"*{short}"))
+        # Beyond the matrix all diagonals are alike, and a user may ask for one that no int64 holds.
+        layout = (rows, n, min(max(diagonal, -rows), n), upper)
+        native.over(kernel, array.size // n, n, layout, array)
+        return
+    below = np.tri(rows, n, diagonal - 1, dtype=bool)
+    np.copyto(array, np.zeros((), array.dtype), where=~below if upper else below)
