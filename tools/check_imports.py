@@ -13,9 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Package -> (siblings it may import, distributions it may import).
+# tensor needs safetensors only for its files, and only when it meets one.
 # numpy comes with tensor, so whoever needs tensor has it too; the same holds for numba and llvmlite in the compiler.
 TABLE: dict[str, tuple[set[str], set[str]]] = {
-    "tensor": (set(), {"numpy", "numba", "llvmlite", "ml_dtypes", "scipy"}),
+    "tensor": (set(), {"numpy", "numba", "llvmlite", "ml_dtypes", "scipy", "safetensors"}),
     "autograd": ({"tensor"}, {"numpy"}),
     "nn": ({"tensor", "autograd"}, {"numpy"}),
     "data": ({"tensor"}, {"numpy"}),
@@ -23,7 +24,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
 }
 
 # Slow to import or not always there, so a function may import them when it first needs them.
-LAZY = ("numba", "llvmlite", "scipy", "matplotlib", "rushlight.kernels")
+LAZY = ("numba", "llvmlite", "scipy", "matplotlib", "safetensors", "rushlight.kernels")
 OPTIONAL = {"compiler": ("rushlight.autograd",)}
 
 
