@@ -37,7 +37,6 @@ negative = rl.negative
 positive = rl.positive
 real = rl.real
 reciprocal = rl.reciprocal
-round = rl.round
 signbit = rl.signbit
 sin = rl.sin
 sinh = rl.sinh
@@ -120,6 +119,13 @@ def floor_divide(x1: Any, x2: Any, /) -> Tensor:
 
 def _isinf(x: Any) -> Any:
     return rl.isinf(x) if isinstance(x, Tensor) else math.isinf(x)
+
+
+def round(x: Tensor, /) -> Tensor:
+    """The nearest integers, as numbers of the same dtype; of two that are equally near the even one."""
+    if x.is_complex():  # PyTorch's refuses
+        return rl.complex(rl.round(x.real), rl.round(x.imag))
+    return rl.round(x)
 
 
 def sign(x: Tensor, /) -> Tensor:

@@ -88,9 +88,20 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tensor:
-    """For each element of `x1`: is it in `x2`?"""
-    x1, x2 = as_array(x1, x2), as_array(x2, x1)
-    return rl.isin(*cast(x1, x2), invert=invert)
+    """For each element of `x1`: is it in `x2`?
+
+    Example:
+        >>> import rushlight.array_api as xp
+        >>> xp.isin(xp.asarray([1, 2, 3]), xp.asarray([3, 1]))
+        tensor([ True, False,  True])
+    """
+    x1, x2 = cast(as_array(x1, x2), as_array(x2, x1))
+    if x1.dtype is dtypes.bool:  # rushlight's takes real numbers only, as PyTorch's does
+        x1, x2 = x1.to(dtypes.uint8), x2.to(dtypes.uint8)
+    elif x1.is_complex():
+        found = rl.any(rl.eq(x1.unsqueeze(-1), x2.reshape(-1)), -1)
+        return ~found if invert else found
+    return rl.isin(x1, x2, invert=invert)
 
 
 class UniqueAll(NamedTuple):

@@ -131,7 +131,10 @@ def _cumulative(function: Callable, name: str, initial: int, x: Tensor, axis: in
     return rl.cat([rl.full(start, initial, dtype=run.dtype, device=run.device), run], axis)
 
 
-def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None,
+def diff(x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
          append: Tensor | None = None) -> Tensor:
-    """The n-th differences of neighbours along an axis; `prepend` and `append` are joined on first."""
+    """The n-th differences of neighbours along an axis; `prepend` and `append` are joined on first.
+
+    By position, which the standard leaves open, the arguments come in NumPy's order.
+    """
     return rl.diff(x, n, axis, prepend, append)
