@@ -67,3 +67,17 @@ def test_integer_ranges_truncate_as_pytorch_does():
     assert rushlight.arange(0.0, -8.000001, -4.0, dtype=rushlight.int64).tolist() == [0, -4]
     assert rushlight.arange(0.0, -8.000001, -4.0, dtype=rushlight.int32).tolist() == [0, -4, -8]
     assert rushlight.arange(5, 0, -1.5, dtype=rushlight.int64).tolist() == [5, 4, 3, 2, 1]
+
+
+def test_bool_tensors_add_with_bool_factors_and_do_not_subtract():
+    mask = rushlight.tensor([True, False])
+    assert rushlight.add(mask, mask, alpha=2).tolist() == [True, False]
+    for call in (lambda: 1 - mask, lambda: mask - mask, lambda: rushlight.ones(2).sub_(mask),
+                 lambda: rushlight.add(rushlight.ones(2), 1, alpha=True)):
+        with pytest.raises(RuntimeError, match="bool"):
+            call()
+
+
+def test_integers_cannot_be_filled_with_complex_numbers():
+    with pytest.raises(RuntimeError, match="complex"):
+        rushlight.full_like(rushlight.tensor([1]), 1j)

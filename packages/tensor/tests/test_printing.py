@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import rushlight
@@ -49,3 +51,17 @@ def test_options():
         rushlight.set_printoptions(profile="default")
     with pytest.raises(ValueError, match="profile must be one of"):
         rushlight.set_printoptions(profile="large")
+
+
+def test_numbers_are_formatted_and_other_tensors_are_not():
+    assert f"{rushlight.tensor(3)}" == "3" and f"{rushlight.tensor(3.14159):.2f}" == "3.14"
+    assert f"{rushlight.ones(2)}" == "tensor([1., 1.])"
+    with pytest.raises(TypeError):
+        f"{rushlight.ones(2):.2f}"
+
+
+def test_named_results_name_their_fields():
+    result = rushlight.max(rushlight.tensor([[1, 2]]), 1)
+    assert repr(result) == "rushlight.return_types.max(\nvalues=tensor([2]),\nindices=tensor([1]))"
+    factors = rushlight.linalg.qr(rushlight.eye(1))
+    assert type(pickle.loads(pickle.dumps(factors))) is type(factors)

@@ -16,14 +16,20 @@ _FIELDS = {
 }
 
 
-def _make(name: str) -> type:
-    made = namedtuple(name, _FIELDS[name], module=__name__)
-    made.__qualname__ = name
-    return made
+def _text(self: Any) -> str:
+    fields = ",\n".join([f"{field}={value!r}" for field, value in zip(self._fields, self)])
+    return f"{__name__}.{type(self).__name__}(\n{fields})"
 
 
-_TYPES = {name: _make(name) for name in _FIELDS}
-globals().update(_TYPES)
+def publish(*types: type) -> None:
+    """Let named tuples print as results do, and be found here (pickles name them so)."""
+    for made in types:
+        made.__module__, made.__repr__ = __name__, _text  # type: ignore[method-assign, assignment]
+        globals()[made.__name__] = made
+
+
+_TYPES = {name: namedtuple(name, fields) for name, fields in _FIELDS.items()}  # type: ignore[misc]
+publish(*_TYPES.values())
 
 
 def named(name: str, results: Any) -> Any:

@@ -39,6 +39,9 @@ def common_dtype(op: Op, metas) -> dtypes.dtype:
     if op.promote == "where":
         values = values[1:]
     common = dtypes.result_dtype(values)
+    if op.supports == "no_bool" and any(m.dtype is dtypes.bool for m in values):
+        raise RuntimeError(f"{op.name}: not defined with a bool tensor; use ~ or logical_not() to invert a mask, or "
+                           "convert it with .to(dtype)")
     if op.promote == "float" and not common.is_inexact:
         common = dtypes.get_default_dtype()
     _check_supported(op, common)
@@ -48,6 +51,7 @@ def common_dtype(op: Op, metas) -> dtypes.dtype:
 _SUPPORT = {
     "all": lambda d: True,
     "number": lambda d: d is not dtypes.bool,
+    "no_bool": lambda d: d is not dtypes.bool,  # and no operand is bool that would promote
     "real": lambda d: not d.is_complex,
     "real_number": lambda d: not d.is_complex and d is not dtypes.bool,
     "integer": lambda d: d.category == 1,

@@ -286,7 +286,9 @@ class Tensor(_Attached):
         return tensor_text(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._meta.ndim == 0 and spec else repr(self)
+        if self._meta.ndim == 0 and type(self) is Tensor and not self.is_meta:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for names that no declaration has attached: another package may own them.

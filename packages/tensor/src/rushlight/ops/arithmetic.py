@@ -23,7 +23,7 @@ def add(input, other):
     return input + other
 
 
-@elementwise(numpy=np.subtract, tensors=None, operator="sub", method=False, public=False, supports="number")
+@elementwise(numpy=np.subtract, tensors=None, operator="sub", method=False, public=False, supports="no_bool")
 def sub(input, other):
     """Difference of two tensors, element by element: `input - other`."""
     return input - other
@@ -125,7 +125,10 @@ def _scaled(name: str, other: Any, alpha: Number) -> Any:
     floating = other.dtype.is_inexact if hasattr(other, "_meta") else isinstance(other, (float, complex))
     if isinstance(alpha, (float, complex)) and not floating:
         raise RuntimeError(f"{name}: alpha must be an integer when other has no fractions, got {alpha!r}")
-    return other * alpha
+    is_bool = other.dtype.category == 0 if hasattr(other, "_meta") else isinstance(other, bool)
+    if isinstance(alpha, bool) and not is_bool:
+        raise RuntimeError(f"{name}: alpha may be a bool only beside bool tensors, got {alpha}")
+    return other * (bool(alpha) if is_bool else alpha)
 
 
 @function(name="add", out=POINTWISE)

@@ -28,10 +28,13 @@ def _empty_like(name: str, input: Tensor, wanted: Any, device: Device, order: me
 def full_of(name: str, input: Tensor, value: Any, wanted: Any, device: Device, order: memory_format | None) -> Tensor:
     """A tensor of one number, with the shape of another and strides that follow it."""
     m = input._meta
+    kind = as_dtype(name, wanted, m.dtype)
+    if isinstance(value, complex) and not kind.is_complex:
+        raise RuntimeError(f"{name}: value cannot be converted to type {kind.name} without overflow: it is complex")
     if m.contiguous and (order is None or order is preserve_format):
         where = m.device if device is None else as_device(device)
-        return full_op.apply((value,), (m.shape, as_dtype(name, wanted, m.dtype), where))
-    return fill_(_empty_like(name, input, wanted, device, order), value)
+        return full_op.apply((value,), (m.shape, kind, where))
+    return fill_(_empty_like(name, input, kind, device, order), value)
 
 
 @function(method=False)

@@ -14,9 +14,11 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, plain, raising, solve_triangular_op
+from rushlight.return_types import publish
 
 EighResult = namedtuple("linalg_eigh", ("eigenvalues", "eigenvectors"))
 EigResult = namedtuple("linalg_eig", ("eigenvalues", "eigenvectors"))
+publish(EighResult, EigResult)
 
 
 def _infer_eigh(input: Meta, *, uplo: str) -> tuple[Meta, Meta]:

@@ -17,6 +17,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.ops.linalg_solve import A_SAMPLE, B_SAMPLE, adjoint, check_matrix, check_pair, plain, solve_triangular_op
 from rushlight.ops.ranges import eye
+from rushlight.return_types import publish
 
 CholeskyResult = namedtuple("linalg_cholesky_ex", ("L", "info"))
 LuFactorResult = namedtuple("linalg_lu_factor", ("LU", "pivots"))
@@ -25,6 +26,7 @@ LuResult = namedtuple("linalg_lu", ("P", "L", "U"))
 LuUnpackResult = namedtuple("lu_unpack", ("P", "L", "U"))
 LdlFactorResult = namedtuple("linalg_ldl_factor", ("LD", "pivots"))
 LdlFactorExResult = namedtuple("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+publish(CholeskyResult, LuFactorResult, LuFactorExResult, LuResult, LuUnpackResult, LdlFactorResult, LdlFactorExResult)
 
 _POSITIVE = np.array([[4, 1, 0.5], [1, 3, -1], [0.5, -1, 2]], np.float32)
 

@@ -22,8 +22,10 @@ from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv_op, 
 from rushlight.ops.linalg_svd import qr_op, svd_op
 from rushlight.ops.matmul import matmul, matmul_op
 from rushlight.ops.ranges import eye
+from rushlight.return_types import publish
 
 GeqrfResult = namedtuple("geqrf", ("a", "tau"))
+publish(GeqrfResult)
 
 export("matmul", matmul, "linalg")
 

@@ -15,12 +15,14 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.blas import scipy_linalg
+from rushlight.return_types import publish
 
 SlogdetResult = namedtuple("slogdet", ("sign", "logabsdet"))
 LinalgSlogdetResult = namedtuple("linalg_slogdet", ("sign", "logabsdet"))
 InvResult = namedtuple("linalg_inv_ex", ("inverse", "info"))
 SolveResult = namedtuple("linalg_solve_ex", ("result", "info"))
 TriangularSolveResult = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))
+publish(SlogdetResult, LinalgSlogdetResult, InvResult, SolveResult, TriangularSolveResult)
 
 A_SAMPLE = np.array([[[4, 1, 0.5], [1, 3, -1], [0.5, -1, 2]], [[2, 0, 1], [-1, 3, 0], [0, 1, 1.5]]], np.float32)
 B_SAMPLE = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 3, 2)

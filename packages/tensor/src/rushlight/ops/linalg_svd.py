@@ -18,12 +18,14 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.linalg_eig import eigh_op
 from rushlight.ops.linalg_norm import matrix_norm_of
 from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv_op, plain, raising
+from rushlight.return_types import publish
 
 SvdResult = namedtuple("svd", ("U", "S", "V"))
 LinalgSvdResult = namedtuple("linalg_svd", ("U", "S", "Vh"))
 QrResult = namedtuple("qr", ("Q", "R"))
 LinalgQrResult = namedtuple("linalg_qr", ("Q", "R"))
 LstsqResult = namedtuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+publish(SvdResult, LinalgSvdResult, QrResult, LinalgQrResult, LstsqResult)
 Tolerance = float | Tensor | None
 
 _TALL = A_SAMPLE[..., :2]

@@ -176,7 +176,8 @@ extend_tensor("float_power_", _float_power_)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """The number with the given significand and binary exponent: `input * 2 ** other`."""
     check_tensors(pow_op.op, (input, other), ("input", "exponent"))
-    return input * pow_op(2.0, other)
+    result = input * pow_op(2.0, other)
+    return result if other.dtype.is_inexact or not input.dtype.is_inexact else result.to(input.dtype)
 
 
 export("ldexp_", Tensor.ldexp_)
