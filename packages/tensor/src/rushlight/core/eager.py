@@ -14,7 +14,7 @@ import numpy as np
 from rushlight.core import dispatch, dtypes, siblings
 from rushlight.core.devices import plugin
 from rushlight.core.meta import Meta
-from rushlight.core.op import Op
+from rushlight.core.op import PLANNERS, Op
 from rushlight.core.pointwise import LARGE, plan_elementwise, plan_inplace
 from rushlight.core.quiet import local, quiet
 from rushlight.core.results import finish, wrap_any
@@ -143,6 +143,8 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
             raise RuntimeError(f"{op.name}: no CPU kernel and no decomposition")
         return lambda *operands: op.decomposition(*operands, *params)
 
+    if op in PLANNERS and (run := PLANNERS[op](metas, params, out)) is not None:
+        return run
     compute = _on_arrays(function, metas, params)
     if op.mutates:
         def run(*operands: Any) -> Any:

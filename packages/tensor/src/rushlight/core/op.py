@@ -201,6 +201,23 @@ def kernel(op: Op, device_type: str) -> Callable[[Callable], Callable]:
     return add
 
 
+def planner(op: Op) -> Callable[[Callable], Callable]:
+    """Register the decorated function as the maker of an op's plans on the CPU: `make(metas, params, out)`.
+
+    It returns a function of the operands, or None where the usual plan, around the kernel, is to be made. For calls
+    that are common, and so small that what a kernel decides anew each time shows.
+    """
+
+    def add(make: Callable) -> Callable:
+        PLANNERS[op] = make
+        return make
+
+    return add
+
+
+PLANNERS: dict[Op, Callable] = {}
+
+
 def current_handler() -> Any:
     """The innermost handler of this thread, or None."""
     from rushlight.core.dispatch import current  # it annotates its handlers with Op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from rushlight.core.declare import common_device, structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import HANDLERS, PLAN_LIMIT, ErrorSample, Op, Sample, kernel, plan_key, planner
 from rushlight.core.out import Out
-from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.copy import joined
+from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu.copy import LARGE, joined
 from rushlight.ops.create import filled
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import reshaped
@@ -71,6 +71,53 @@ def _cat(*rest: Any) -> np.ndarray:
     return joined(kept, (*first[:dim], sum([a.shape[dim] for a in kept]), *first[dim + 1 :]), dtype, dim)
 
 
+@planner(cat_op)
+def _plan_cat(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
+    if any(m.dtype is not out.dtype or not m.contiguous or is_placeholder(m.shape) for m in metas):
+        return None
+    return _plan_joined(metas, params[0], out)
+
+
+def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta) -> Callable | None:
+    """The plan that joins row-major tensors of one dtype along a dimension that they have.
+
+    Where they are small numpy joins them as quickly as anything; the result is then brought into shape.
+    """
+    if out.numel >= LARGE * len(metas):
+        return None
+    shape, concatenate = out.shape, np.concatenate
+
+    def run(*tensors: Tensor) -> Tensor:
+        array = concatenate([x._array for x in tensors], dim)
+        return wrap(array if array.shape == shape else array.reshape(shape), out)
+
+    return run
+
+
+def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:
+    """The plan of an earlier call on tensors with this metadata, when it cannot be mistaken for another's."""
+    if HANDLERS or dim.__class__ is not int or tensors.__class__ is not list and tensors.__class__ is not tuple:
+        return None
+    try:
+        return plans.get((*[x._meta for x in tensors], dim))
+    except AttributeError:
+        return None
+
+
+def _join(op: Op, plans: dict, tensors: list[Tensor], given: Any, dim: int) -> Tensor:
+    """Run an op and note its plan under the dimension as it was given."""
+    result = op.apply(tuple(tensors), (dim,))
+    if not HANDLERS and given.__class__ is int:
+        if len(plans) >= PLAN_LIMIT:
+            plans.clear()
+        plans[(*[x._meta for x in tensors], given)] = op.plans[plan_key(tuple(tensors), (dim,))]
+    return result
+
+
+_cat_plans: dict[tuple, Callable] = {}
+_stack_plans: dict[tuple, Callable] = {}
+
+
 def _listed(name: str, tensors: Any) -> list[Tensor]:
     """The tensors given as one sequence; TypeError for anything else, RuntimeError for none."""
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
@@ -95,11 +142,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         >>> rushlight.cat([rushlight.zeros(2), rushlight.ones(1)])
         tensor([0., 0., 1.])
     """
+    plan = _known(_cat_plans, tensors, dim)
+    if plan is not None:
+        return plan(*tensors)
     tensors = _listed("cat", tensors)
     ndim = max([x._meta.ndim for x in tensors])
     if any(x._meta.ndim == 0 for x in tensors):
         raise RuntimeError("cat: zero-dimensional tensor cannot be concatenated; use stack()")
-    return cat_op.apply(tuple(tensors), (check_dim("cat", dim, ndim),))
+    return _join(cat_op, _cat_plans, tensors, dim, check_dim("cat", dim, ndim))
 
 
 def _infer_stack(*tensors: Meta, dim: int) -> Meta:
@@ -132,6 +182,14 @@ def _stack(*rest: Any) -> np.ndarray:
     return _cat(*[array[place] for array in arrays], dim)
 
 
+@planner(stack_op)
+def _plan_stack(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
+    # Rows of several blocks lie in memory as the rows of one: only a new last dimension needs more than a new shape.
+    if params[0] == metas[0].ndim or any(m.dtype is not out.dtype or not m.contiguous for m in metas):
+        return None
+    return _plan_joined(metas, params[0], out)
+
+
 @function(method=False)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension `dim`.
@@ -144,8 +202,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensor([[0., 0.],
                 [1., 1.]])
     """
+    plan = _known(_stack_plans, tensors, dim)
+    if plan is not None:
+        return plan(*tensors)
     tensors = _listed("stack", tensors)
-    return stack_op.apply(tuple(tensors), (check_dim("stack", dim, tensors[0]._meta.ndim + 1),))
+    return _join(stack_op, _stack_plans, tensors, dim, check_dim("stack", dim, tensors[0]._meta.ndim + 1))
 
 
 # At least so many dimensions

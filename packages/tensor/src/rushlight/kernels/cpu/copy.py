@@ -1,15 +1,14 @@
-"""Copies and conversions of large arrays, on all threads and into pooled memory."""
+"""Copies and conversions of large arrays, on all threads and into pooled memory. Plans keep numpy quiet meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, copy_array, elementwise_kernel
 
@@ -26,11 +25,11 @@ def assign(target: np.ndarray, source: np.ndarray) -> None:
     if source.dtype.kind == "c" and target.dtype.kind != "c":
         source = source != 0 if target.dtype.kind == "b" else source.real
     if target.size < LARGE or np.may_share_memory(target, source):
-        quiet(np.copyto, target, source, "unsafe")
+        np.copyto(target, source, "unsafe")
     elif target.dtype == source.dtype:
         copy_array(target, source)
     elif (source.dtype, target.dtype) in _NUMPY or target.dtype == np.uint64:
-        quiet(np.copyto, target, source, "unsafe")
+        np.copyto(target, source, "unsafe")
     else:
         _conversion(source.dtype, target.dtype)(target, source)
 
@@ -48,7 +47,7 @@ def joined(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
     """Arrays one after the other along a dimension, in a new array of the shape and dtype."""
     out = allocator.empty(shape, dtype)
     if out.size < LARGE * len(arrays):
-        return quiet(partial(np.concatenate, arrays, axis=axis, out=out, casting="unsafe"))
+        return np.concatenate(arrays, axis=axis, out=out, casting="unsafe")
     at, before = 0, (slice(None),) * axis
     for array in arrays:
         size = array.shape[axis]
