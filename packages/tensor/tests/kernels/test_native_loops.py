@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.kernels.cpu import attention, conv, native, norm, softmax
+from rushlight.kernels.cpu import attention, native, norm, softmax
 from rushlight.kernels.cpu.jit import compile_statistics
 
 RNG = np.random.default_rng(0)
@@ -65,33 +65,6 @@ def test_batch_norm(monkeypatch):
     same(both(monkeypatch, norm.batch_norm, x, w, b, 1e-5))
     _, mean, variance = norm.batch_norm(x, w, b, 1e-5)
     same(both(monkeypatch, norm.batch_norm_backward, g, x, w, mean, variance, 1e-5), 1e-4)
-
-
-CONVOLUTIONS = [
-    ((9, 7), (3, 3), (1, 1), (1, 1), (1, 1), 1), ((9, 7), (3, 2), (2, 3), (1, 0), (1, 2), 2),
-    ((11,), (4,), (3,), (2,), (2,), 1), ((8, 13), (3, 3), (1, 1), (2, 2), (2, 2), 1),
-    ((5, 4), (5, 4), (1, 1), (4, 3), (1, 1), 1), ((6, 6), (1, 1), (2, 2), (0, 0), (1, 1), 1),
-    ((9, 8), (3, 2), (1, 2), (1, 0), (1, 2), 4), ((12,), (3,), (1,), (1,), (2,), 4),  # depthwise
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("size, kernel, stride, padding, dilation, groups", CONVOLUTIONS)
-def test_convolutions(monkeypatch, size, kernel, stride, padding, dilation, groups):
-    out = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)
-    )
-    filters = 4 if groups == 4 else 6
-    x, w, g = floats(5, 4, *size), floats(filters, 4 // groups, *kernel), floats(5, filters, *out)
-    params = (stride, padding, dilation, groups)
-    forward = both(monkeypatch, conv.conv, x, w, out, *params)
-    back = both(monkeypatch, conv.conv_transpose, g, w, size, *params)
-    by_weight = both(monkeypatch, conv.conv_weight, x, g, kernel, *params)
-    for pair in (forward, back, by_weight):
-        same(pair)
-    # The three are transposes of one another.
-    product = np.vdot(forward[0][0], g)
-    assert np.isclose(np.vdot(x, back[0][0]), product, rtol=1e-3, atol=1e-3)
-    assert np.isclose(np.vdot(w, by_weight[0][0]), product, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("block_bytes", [1 << 19, 1 << 12])

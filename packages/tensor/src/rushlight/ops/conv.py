@@ -148,14 +148,8 @@ def _conv(
 ) -> np.ndarray:
     x, w = checks.widened(x), checks.widened(w)
     out = conv_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    return biased(cpu.conv(x, w, out, stride, padding, dilation, groups), bias)
-
-
-def biased(result: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-    """A result `(N, F, *)` with a bias per filter added, in place."""
-    if bias is not None:
-        result += checks.widened(bias).reshape(-1, *(1,) * (result.ndim - 2))
-    return result
+    bias = None if bias is None else checks.widened(bias)
+    return cpu.conv(x, w, bias, out, stride, padding, dilation, groups)
 
 
 def _infer_weight(

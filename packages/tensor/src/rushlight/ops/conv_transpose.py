@@ -14,7 +14,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import conv as cpu
-from rushlight.ops.conv import biased, check_conv, is_batched, spatial
+from rushlight.ops.conv import check_conv, is_batched, spatial
 
 Sizes = int | tuple[int, ...]
 
@@ -81,7 +81,8 @@ def _conv_transpose(
 ) -> np.ndarray:
     x, w = checks.widened(x), checks.widened(w)
     out = transposed_sizes(x.shape[2:], w.shape[2:], stride, padding, output_padding, dilation)
-    return biased(cpu.conv_transpose(x, w, out, stride, padding, dilation, groups), bias)
+    bias = None if bias is None else checks.widened(bias)
+    return cpu.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
 
 
 def _transpose(

@@ -35,7 +35,10 @@ import numpy
 from rushlight.core.scalar import Opaque
 
 # What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = ("intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "gemm_tile.py")
+_OUR_FILES = (
+    "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
+    "gemm_tile.py",
+)  # fmt: skip
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
@@ -209,6 +212,7 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     from rushlight.kernels.cpu.gemm_tile import NAMESPACE as GEMM
     from rushlight.kernels.cpu.intrinsics import NAMESPACE, SCALARS
     from rushlight.kernels.cpu.team_native import launch, work
+    from rushlight.kernels.cpu.tiles import NAMESPACE as TILES
     from rushlight.kernels.cpu.vectors import NAMESPACE as VECTORS
 
     _numba_context()
@@ -218,6 +222,7 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
         **NAMESPACE,
         **VECTORS,
         **GEMM,
+        **TILES,
         "team_work": work,
         "team_launch": launch,
         "__name__": "rushlight.kernels.cpu.intrinsics",

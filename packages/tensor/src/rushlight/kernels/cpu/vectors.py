@@ -65,7 +65,54 @@ def vstore(typingctx: Any, pointer: Any, index: Any, vector: Any) -> Any:
     return types.void(pointer, types.int64, vector), codegen
 
 
-def _fill(builder: Any, value: Any, lanes: int) -> Any:
+def _named(kind: Vector) -> str:
+    return f"v{kind.lanes}f{kind.dtype.bitwidth}"
+
+
+def _lanes_between(builder: Any, lanes: int, first: Any, end: Any) -> Any:
+    kind = ir.VectorType(cgutils.intp_t, lanes)
+    numbers = ir.Constant(kind, list(range(lanes)))
+    above = builder.icmp_signed(">=", numbers, fill(builder, first, lanes))
+    return builder.and_(above, builder.icmp_signed("<", numbers, fill(builder, end, lanes)))
+
+
+@intrinsic(prefer_literal=True)
+def vload_between(typingctx: Any, pointer: Any, index: Any, first: Any, end: Any, lanes: Any) -> Any:
+    """Elements index, index + 1, ... of an array in the lanes from `first` to below `end`; zero in the others, whose
+    elements are not touched."""
+    kind = Vector(pointer.dtype, lanes.literal_value)
+    size = pointer.dtype.bitwidth // 8
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, kind, *args[:2])
+        mask = _lanes_between(builder, kind.lanes, *args[2:4])
+        zero = ir.Constant(place.type.pointee, None)
+        arguments = (place, ir.Constant(ir.IntType(32), size), mask, zero)
+        signature = ir.FunctionType(zero.type, [value.type for value in arguments])
+        name = f"llvm.masked.load.{_named(kind)}.p0{_named(kind)}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), arguments)
+
+    return kind(pointer, types.int64, types.int64, types.int64, lanes), codegen
+
+
+@intrinsic
+def vstore_below(typingctx: Any, pointer: Any, index: Any, vector: Any, end: Any) -> Any:
+    """Writes elements index, index + 1, ... of an array from the lanes below `end`."""
+    size = pointer.dtype.bitwidth // 8
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = _place(context, builder, vector, *args[:2])
+        mask = _lanes_between(builder, vector.lanes, ir.Constant(cgutils.intp_t, 0), args[3])
+        arguments = (args[2], place, ir.Constant(ir.IntType(32), size), mask)
+        signature = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
+        name = f"llvm.masked.store.{_named(vector)}.p0{_named(vector)}"
+        builder.call(cgutils.get_or_insert_function(builder.module, signature, name), arguments)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, vector, types.int64), codegen
+
+
+def fill(builder: Any, value: Any, lanes: int) -> Any:
     kind = ir.VectorType(value.type, lanes)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), None)
@@ -77,7 +124,7 @@ def splat(typingctx: Any, value: Any, lanes: Any) -> Any:
     """One number in every lane."""
     kind = types.unliteral(value)
     count = lanes.literal_value
-    return Vector(kind, count)(kind, lanes), lambda context, builder, sig, args: _fill(builder, args[0], count)
+    return Vector(kind, count)(kind, lanes), lambda context, builder, sig, args: fill(builder, args[0], count)
 
 
 def _binary(on_floats: str, on_integers: str) -> Any:
@@ -91,32 +138,6 @@ def _binary(on_floats: str, on_integers: str) -> Any:
         return a(a, a), codegen
 
     return function
-
-
-def _comparison(operator: str) -> Any:
-    @intrinsic
-    def function(typingctx: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            if isinstance(a.dtype, types.Float):
-                return builder.fcmp_ordered(operator, *args)
-            return builder.icmp_signed(operator, *args)
-
-        return Vector(types.boolean, a.lanes)(a, a), codegen
-
-    return function
-
-
-@intrinsic
-def vfma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c`, rounded once where the processor can."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = args[0].type
-        name = f"llvm.fmuladd.v{a.lanes}{'f32' if a.dtype is types.float32 else 'f64'}"
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
-        return builder.call(function, args)
-
-    return a(a, a, a), codegen
 
 
 @intrinsic
@@ -162,9 +183,9 @@ def _alternating(first: int, lanes: int) -> list[int]:
 
 
 NAMESPACE: dict[str, Any] = {
-    "vload": vload, "vstore": vstore, "splat": splat, "vfma": vfma, "vselect": vselect, "vexceeds": vexceeds,
-    "vwiden": vwiden, "vadd": _binary("fadd", "add"), "vsub": _binary("fsub", "sub"), "vmul": _binary("fmul", "mul"),
-    "vdiv": _binary("fdiv", "sdiv"), "vgreater": _comparison(">"),
+    "vload": vload, "vstore": vstore, "vload_between": vload_between, "vstore_below": vstore_below, "splat": splat,
+    "vselect": vselect, "vexceeds": vexceeds, "vwiden": vwiden,
+    "vadd": _binary("fadd", "add"), "vmul": _binary("fmul", "mul"), "vdiv": _binary("fdiv", "sdiv"),
     "veven": _shuffle(lambda n: list(range(0, 2 * n, 2))), "vodd": _shuffle(lambda n: list(range(1, 2 * n, 2))),
     "vlower": _shuffle(lambda n: _alternating(0, n)), "vupper": _shuffle(lambda n: _alternating(n // 2, n)),
 }  # fmt: skip

@@ -1,0 +1,131 @@
+"""Native convolution gives what the numpy route gives, over all geometries and layouts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rushlight.kernels.cpu import allocator, conv, native, pool
+
+
+class Case(NamedTuple):
+    x: np.ndarray
+    w: np.ndarray
+    g: np.ndarray
+    out: tuple
+    params: tuple  # stride, padding, dilation, groups
+
+
+def laid_out(x: np.ndarray, layout: str) -> np.ndarray:
+    if layout == "last":
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    return np.broadcast_to(x[:1, :1, ..., :1], x.shape) if layout == "broadcast" else x
+
+
+@st.composite
+def cases(draw, dtypes=(np.float32, np.float64)) -> Case:
+    count = draw(st.integers(1, 3))
+    each = [draw(st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 2), st.integers(0, 3)))
+            for _ in range(count)]  # fmt: skip
+    kernel, stride, dilation, padding = zip(*each)
+    most = {1: 600, 2: 30, 3: 8}[count]
+    size = tuple([draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), most)) for k, _, d, p in each])
+    out = tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, (k, s, d, p) in zip(size, each)])
+    groups, n = draw(st.sampled_from([1, 1, 2, 4])), draw(st.integers(1, 3))
+    channels, filters = groups * draw(st.integers(1, 5)), groups * draw(st.integers(1, 11))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    dtype = draw(st.sampled_from(dtypes))
+    x, w, g = (
+        laid_out(random.standard_normal(shape).astype(dtype), draw(st.sampled_from(layouts)))
+        for shape, layouts in (
+            ((n, channels, *size), ["first", "last"]),
+            ((filters, channels // groups, *kernel), ["first", "last"]),
+            ((n, filters, *out), ["first", "last", "broadcast"]),
+        )
+    )
+    return Case(x, w, g, out, (stride, padding, dilation, groups))
+
+
+def routes(function, *args) -> list[np.ndarray]:
+    """The results of the native and of the numpy route."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for worth in (1, 1 << 60):
+            patch.setattr(native, "WORTH", worth)
+            found.append(function(*args))
+    return found
+
+
+def close(pair: list[np.ndarray]) -> None:
+    fast, slow = pair
+    assert fast.dtype == slow.dtype
+    bound = (1e-5 if fast.dtype == np.float32 else 1e-12) * max(1, np.abs(slow).max(initial=0))
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=bound)
+
+
+@settings(max_examples=50, deadline=None)
+@given(cases(), st.booleans())
+def test_convolution_and_its_gradients(case, biased):
+    x, w, g, out, params = case
+    bias = np.arange(w.shape[0]).astype(x.dtype) if biased else None
+    close(routes(conv.conv, x, w, bias, out, *params))
+    close(routes(conv.conv_transpose, g, w, None, x.shape[2:], *params))
+    close(routes(conv.conv_weight, x, g, w.shape[2:], *params))
+
+
+@settings(max_examples=15, deadline=None)
+@given(cases(dtypes=(np.float64,)))
+def test_the_three_are_transposes_of_one_another(case):
+    x, w, g, out, params = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "WORTH", 1)
+        product = np.vdot(conv.conv(x, w, None, out, *params), g)
+        by_x = np.vdot(x, conv.conv_transpose(g, w, None, x.shape[2:], *params))
+        by_w = np.vdot(w, conv.conv_weight(x, g, w.shape[2:], *params))
+    np.testing.assert_allclose([by_x, by_w], product, rtol=1e-9, atol=1e-9)
+
+
+IMAGES = np.random.default_rng(0).standard_normal((4, 32, 40, 40), np.float32)
+FILTERS = np.random.default_rng(1).standard_normal((48, 32, 3, 3), np.float32)
+SAME = ((1, 1), (1, 1), (1, 1), 1)
+
+
+def all_three() -> list[np.ndarray]:
+    y = conv.conv(IMAGES, FILTERS, None, (40, 40), *SAME)
+    return [y, conv.conv_transpose(y, FILTERS, None, (40, 40), *SAME), conv.conv_weight(IMAGES, y, (3, 3), *SAME)]
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    threads, found = pool.get_num_threads(), []
+    try:
+        for count in (1, 2, 5):
+            pool.set_num_threads(count)
+            found.append(all_three())
+    finally:
+        pool.set_num_threads(threads)
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_no_columns_are_made():
+    all_three()
+    allocator.empty_cache()
+    before = allocator.memory_stats()["reserved"]
+    kept = all_three()
+    grown = allocator.memory_stats()["reserved"] - before
+    results = sum([allocator.size_class(x.nbytes) for x in kept])
+    assert grown - results < IMAGES.nbytes * 2, "columns would take nine times the images"
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_weights_that_a_special_value_does_not_meet_stay_finite(special):
+    x, g = IMAGES.copy(), np.ones((4, 48, 38, 38), np.float32)
+    x[0, 3, 5, 39] = special  # the last column meets the last tap only
+    by_weight = conv.conv_weight(x, g, (3, 3), (1, 1), (0, 0), (1, 1), 1)
+    assert np.isfinite(by_weight[:, 3, :, :2]).all()
+    assert not np.isfinite(by_weight[:, 3, :, 2]).any()
