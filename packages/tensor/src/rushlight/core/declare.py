@@ -11,6 +11,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Op, register
+from rushlight.core.overlap import check_apart
 from rushlight.kernels.cpu.copy import duplicate
 
 
@@ -231,13 +232,15 @@ def reduction(name: str, infer: Callable, *, numpy: Callable, reduce: Any = None
     return structured(name, infer, kind="reduction", numpy=numpy, reduce=reduce, **fields)
 
 
-def updating(name: str, check: Callable, update: Callable, *, overlapping: bool = False, **fields: Any) -> Op:
+def updating(name: str, check: Callable, update: Callable, *, overlapping: bool = False, aliased: bool = False,
+             **fields: Any) -> Op:
     """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0
     itself.
 
     `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see
     `structured`); `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
-    `overlapping` says that it may write where several elements share memory, because all get the same value.
+    `overlapping` says that it may write where several elements share memory, because all get the same value; `aliased`
+    that operands may share memory with operand 0.
     """
 
     def infer(*metas: Meta | None, **params: Any) -> Meta:
@@ -261,5 +264,9 @@ def updating(name: str, check: Callable, update: Callable, *, overlapping: bool 
         update(fresh, *rest)
         return fresh
 
-    op.kernels["cpu"], twin.kernels["cpu"] = changed, update
+    def change(array: Any, *rest: Any) -> None:
+        check_apart(twin.name, array, rest)
+        update(array, *rest)
+
+    op.kernels["cpu"], twin.kernels["cpu"] = changed, update if aliased else change
     return op

@@ -14,6 +14,7 @@ from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import contiguous_format, has_format, memory_format, preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
+from rushlight.core.overlap import check_apart
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.copy import LARGE, assign
@@ -124,6 +125,7 @@ copy_op = structured(
 
 @kernel(copy_op, "cpu")
 def _copy(target: np.ndarray, src: np.ndarray, non_blocking: bool) -> None:
+    check_apart("copy_", target, (src,), itself=True)
     assign(target, src)
 
 

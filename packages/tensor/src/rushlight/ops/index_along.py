@@ -76,8 +76,7 @@ def _index_fill(array: np.ndarray, index: np.ndarray, value: Any, dim: int) -> N
     target = _front(array, dim)
     check_bounds("index_fill", index, len(target), dim, -len(target))
     places = index.reshape(-1)
-    shape = (len(places), *target.shape[1:])
-    put(target, (places,), np.broadcast_to(number_array(value, array.dtype), shape), 0)
+    put(target, (places,), number_array(value, array.dtype), (len(places), *target.shape[1:]))
 
 
 index_fill_op = updating(
@@ -120,7 +119,7 @@ def _check_index_copy(input: Meta, index: Meta, source: Meta, *, dim: int) -> No
 def _index_copy(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
     target = _front(array, dim)
     check_bounds("index_copy", index, len(target), dim)
-    put(target, (index.reshape(-1),), _front(source, dim), 0)
+    put(target, (index.reshape(-1),), _front(source, dim), (index.size, *target.shape[1:]))
 
 
 index_copy_op = updating(

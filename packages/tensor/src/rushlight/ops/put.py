@@ -17,11 +17,12 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.masked import fill_where, store_where
+from rushlight.kernels.cpu.native import WORTH
 from rushlight.kernels.cpu.scatter import add_rows
 from rushlight.kernels.cpu.scatter import put as put_into
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
-from rushlight.ops.index import check_bounds, indexed_shape, nonzero, place_of
+from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index, place_of
 from rushlight.ops.view import broadcast_shapes, expand
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -52,6 +53,12 @@ def _index_put(array: np.ndarray, values: Any, *rest: Any) -> None:
     *indices, accumulate = rest
     if not isinstance(values, np.ndarray):
         values = number_array(values, array.dtype)
+    if array.size < WORTH and not accumulate:
+        try:
+            array[numpy_index(indices)] = values
+        except IndexError as error:
+            raise as_torch_error(error) from None
+        return
     given = [d for d, index in enumerate(indices) if index is not None]
     if not given:
         array[...] = array + values if accumulate else values
@@ -61,11 +68,11 @@ def _index_put(array: np.ndarray, values: Any, *rest: Any) -> None:
     first = place_of(indices)
     common = np.broadcast_shapes(*[indices[d].shape for d in given])
     rest = [size for d, size in enumerate(array.shape) if d not in given]
-    values = np.broadcast_to(values, (*rest[:first], *common, *rest[first:]))
+    shape = (*rest[:first], *common, *rest[first:])
     if accumulate and len(given) == len(indices) == 1 and indices[0].ndim == 1:
-        add_rows(array, indices[0], values)
+        add_rows(array, indices[0], np.broadcast_to(values, shape))
     else:
-        put_into(array, indices, values, first, "add" if accumulate else "set")
+        put_into(array, indices, values, shape, first, "add" if accumulate else "set")
 
 
 index_put_op = updating(
@@ -219,6 +226,7 @@ masked_scatter_op = updating(
     "masked_scatter",
     _check_masked_scatter,
     _masked_scatter,
+    aliased=True,
     doc="The elements of a source, in order, in the places where a mask is True.",
     samples=lambda: [Sample((_MATRIX, _MATRIX > 5, -_MATRIX)), Sample((_MATRIX, _MATRIX[0] > 1, _MATRIX))],
     reference=lambda x, mask, source: _reference(_masked_scatter, x, mask, source),
@@ -272,7 +280,7 @@ def _put(array: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: b
         array, places = array.reshape(-1), (index.reshape(-1),)
     else:
         places = np.unravel_index(np.where(index < 0, index + array.size, index).reshape(-1), array.shape)
-    put_into(array, places, source.reshape(-1), 0, "add" if accumulate else "set")
+    put_into(array, places, source.reshape(-1), (source.size,), 0, "add" if accumulate else "set")
 
 
 put_op = updating(

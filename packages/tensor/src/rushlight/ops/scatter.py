@@ -12,7 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.scatter import add_rows
+from rushlight.kernels.cpu.scatter import add_rows, divide
 from rushlight.kernels.cpu.scatter import scatter as scatter_into
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
@@ -68,8 +68,7 @@ def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
     if not index.size:
         return
     array, index, src = _prepared("scatter", array, index, src, dim)
-    values = src if isinstance(src, np.ndarray) else np.broadcast_to(number_array(src, array.dtype), index.shape)
-    scatter_into(array, index, values, dim)
+    scatter_into(array, index, src if isinstance(src, np.ndarray) else number_array(src, array.dtype), dim)
 
 
 scatter_op = updating(
@@ -144,16 +143,12 @@ def _fold(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduc
     """Combine src into the places of an array by a reduction; without `include_self` what was there does not count."""
     if not include_self:
         start = np.array(_neutral(reduce, array.dtype)).astype(array.dtype)
-        scatter_into(array, index, np.broadcast_to(start, index.shape), dim)
+        scatter_into(array, index, start, dim)
     scatter_into(array, index, src, dim, _COMBINE[reduce])
     if reduce == "mean":
         count = np.full(array.shape, int(include_self), np.int64)
-        scatter_into(count, index, np.broadcast_to(np.int64(1), index.shape), dim, "add")
-        np.maximum(count, 1, out=count)
-        if array.dtype.kind in "iu":
-            np.floor_divide(array, count, out=array, casting="unsafe")
-        else:
-            np.copyto(array, array / count, casting="unsafe")
+        scatter_into(count, index, np.ones((), np.int64), dim, "add")
+        divide(array, count)
 
 
 def _check_reduce(name: str, reduce: str) -> None:

@@ -104,14 +104,13 @@ def inside(index: np.ndarray, least: int, size: int) -> bool:
     return not index.size or bool(index.min() >= least and index.max() < size)
 
 
-def _place(indices: range, at: str, check: bool, indent: str) -> str:
+def _place(wraps: tuple[bool, ...], at: str, check: bool, indent: str) -> str:
     """Source that adds to `place` what the indices say."""
     lines = []
-    for m in indices:
-        lines += [
-            f"p = i64(load(i{m}, u64(i{m}_row{at.format(m=m)})))",
-            f"p = p + select(p < 0, wrap{m}, i64(0))",
-        ]
+    for m, wrap in enumerate(wraps):
+        lines.append(f"p = i64(load(i{m}, u64(i{m}_row{at.format(m=m)})))")
+        if wrap:
+            lines.append(f"p = p + select(p < 0, size{m}, i64(0))")
         if check:
             lines += [f"outside = u64(p) >= u64(size{m})", "wrong = wrong | outside", "p = select(outside, i64(0), p)"]
         lines.append(f"place = place + p * step{m}")
@@ -123,24 +122,26 @@ def _loads(names: Sequence[str], first: int) -> str:
 
 
 def _index_names(count: int) -> list[str]:
-    return [f"{name}{m}" for m in range(count) for name in ("size", "wrap", "step", "inner")]
+    return [f"{name}{m}" for m in range(count) for name in ("size", "step", "inner")]
 
 
 def _index_layout(places: Sequence[Place], inner: Sequence[int]) -> list[int]:
-    return [x for at, own in zip(places, inner, strict=True) for x in (at.size, at.size * at.wraps, at.step, own)]
+    return [x for at, own in zip(places, inner, strict=True) for x in (at.size, at.step, own)]
 
 
-def _kinds(places: Sequence[Place]) -> tuple[str, ...]:
-    return tuple([f"*i{8 * at.itemsize}" for at in places])
+def _kinds(places: Sequence[Place]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """What the loops are made for: the types of the indices, and which of them wrap."""
+    return tuple([f"*i{8 * at.itemsize}" for at in places]), tuple([at.wraps for at in places])
 
 
 # Reading
 
 
 @cache
-def _reader(count: int, itemsize: int, kinds: tuple[str, ...], mode: str) -> Callable[..., None]:
-    """The loop for `count` indices. `mode`: "row" copies contiguous runs, "spread" strided ones, "each" looks every
-    element up."""
+def _reader(itemsize: int, kinds: tuple[str, ...], wraps: tuple[bool, ...], mode: str) -> Callable[..., None]:
+    """The loop for indices of the `kinds`. `mode`: "row" copies contiguous runs, "spread" strided ones, "each" looks
+    every element up."""
+    count = len(kinds)
     rows = [f"i{m}_row" for m in range(count)]
     names = ["rank", "n", "x_step", *_index_names(count)]
     first, each = len(names), 2 + count
@@ -153,14 +154,14 @@ def _reader(count: int, itemsize: int, kinds: tuple[str, ...], mode: str) -> Cal
     if mode == "each":
         body = (
             "        for j in range(start, stop):\n            place = x_row + j * x_step\n"
-            + _place(range(count), " + j * inner{m}", True, " " * 12)
+            + _place(wraps, " + j * inner{m}", True, " " * 12)
             + "            store(out, u64(i - start + j), load(x, u64(place)))\n"
         )
     else:
         element = "place + j" if mode == "row" else "place + j * x_step"
         body = (
             "        place = x_row\n"
-            + _place(range(count), "", True, " " * 8)
+            + _place(wraps, "", True, " " * 8)
             + "        for j in range(start, stop):\n"
             + f"            store(out, u64(i - start + j), load(x, u64({element})))\n"
         )
@@ -210,7 +211,7 @@ def plan_read(shape: Sequence[int], itemsize: int, strides: Sequence[int], place
     layout = [len(outer), sizes[-1], x_step, *_index_layout(places, inner)]
     for size, own in zip(sizes, outer):
         layout += (size, *own)
-    kernel = _reader(len(places), itemsize, _kinds(places), mode)
+    kernel = _reader(itemsize, *_kinds(places), mode)
     return Walk(kernel, math.prod(shape), native.GRAIN, np.array(layout, np.int64))
 
 
@@ -225,7 +226,13 @@ _COMBINE = {
 
 
 @cache
-def _writer(count: int, dtype: np.dtype, kinds: tuple[str, ...], mode: str, combine: str) -> Callable[..., None]:
+def _writer(
+    dtype: np.dtype, combine: str, kinds: tuple[str, ...], wraps: tuple[bool, ...], mode: str
+) -> Callable[..., None]:
+    """The loop for indices of the `kinds`. `mode`: "row" goes along contiguous runs, "fill" too, with one value,
+    "spread" along strided ones, "line" along the indexed dimension, "each" along another, with an index for each
+    element."""
+    count = len(kinds)
     rows = [f"i{m}_row" for m in range(count)]
     names = ["free", "blocks", "block", "rank", "rows", "n", "t_step", "v_step", *_index_names(count)]
     first, each = len(names), 3 + count
@@ -235,8 +242,8 @@ def _writer(count: int, dtype: np.dtype, kinds: tuple[str, ...], mode: str, comb
         each = enumerate(moved, 1)
         return "".join(f"{indent}{x} = {x} {sign} {times}load(layout, at + u64({k}))\n" for k, x in each)
 
-    v_at = "v_row + j" if mode == "row" else "v_row + j * v_step"
-    t_at = {"row": "place + j", "spread": "place + j * t_step", "each": "place"}[mode]
+    v_at = {"row": "v_row + j", "fill": "v_row"}.get(mode, "v_row + j * v_step")
+    t_at = {"row": "place + j", "fill": "place + j", "spread": "place + j * t_step"}.get(mode, "place")
     if combine == "set":
         put = [f"scratch_store(t, u64({t_at}), load(v, u64({v_at})))"]
     else:
@@ -244,11 +251,12 @@ def _writer(count: int, dtype: np.dtype, kinds: tuple[str, ...], mode: str, comb
         lines, (result,) = emit(program, ["a", "b"])
         put = [f"a = scratch_load(t, u64({t_at}))", f"b = load(v, u64({v_at}))", *lines]
         put.append(f"scratch_store(t, u64({t_at}), {result})")
-    if mode == "each":
-        body = [" " * 12 + "for j in range(begin, stop):\n" + " " * 16 + "place = t_row + j * t_step\n"]
-        body.append(_place(range(count), " + j * inner{m}", False, " " * 16))
+    if mode in ("each", "line"):
+        start = "t_row" if mode == "line" else "t_row + j * t_step"
+        body = [" " * 12 + "for j in range(begin, stop):\n" + " " * 16 + f"place = {start}\n"]
+        body.append(_place(wraps, " + j * inner{m}", False, " " * 16))
     else:
-        body = [" " * 12 + "place = t_row\n", _place(range(count), "", False, " " * 12)]
+        body = [" " * 12 + "place = t_row\n", _place(wraps, "", False, " " * 12)]
         body.append(" " * 12 + "for j in range(begin, stop):\n")
     body += [" " * 16 + line + "\n" for line in put]
     source = (
@@ -298,12 +306,14 @@ def plan_write(
     block = n if along else max(min(n, 64), -(-n // -(-threads * pool.PIECES_PER_THREAD // tasks)))
     blocks = -(-n // block)
     t_step, v_step, *own = inner
-    mode = "each" if along or any(own) else "row" if t_step == v_step == 1 else "spread"
+    mode = "line" if along else "each" if any(own) else "row" if t_step == v_step == 1 else "spread"
+    if mode == "spread" and t_step == 1 and not v_step:
+        mode = "fill"
     layout = [len(sizes), blocks, block, len(rows), length, n, t_step, v_step, *_index_layout(places, own)]
     for size, step in (*zip(sizes, steps), *zip(rows, row_steps)):
         layout += (size, *step)
     if combine == "set":
         dtype = bits_dtype(dtype.itemsize)
-    kernel = _writer(len(places), dtype, _kinds(places), mode, combine)
+    kernel = _writer(dtype, combine, *_kinds(places), mode)
     grain = max(1, native.GRAIN // max(1, block * length))
     return Walk(kernel, tasks * blocks, grain, np.array(layout, np.int64))

@@ -152,9 +152,11 @@ def select_where(array: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def store_where(target: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
     """Store a vector of values, in order, where a mask of the target's shape is True; there must be enough."""
     if target.size < WORTH or not target.flags.c_contiguous or not values.size:
-        target[mask] = values[: np.count_nonzero(mask)]
+        target[mask] = values[: np.count_nonzero(mask)].copy()
         return
     mask, values = np.ascontiguousarray(mask), np.ascontiguousarray(values)
+    if np.may_share_memory(target, values):
+        values = values.copy()
     starts = _starts(mask)
     word = _words(target.itemsize)
     layout = (target.size, values.size - 1)

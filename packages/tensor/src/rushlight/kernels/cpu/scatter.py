@@ -6,12 +6,15 @@ may be negative where torch lets them. What comes to one place comes in row-majo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
+from rushlight.core import scalar as s
 from rushlight.kernels.cpu import native, pool
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel
 from rushlight.kernels.cpu.gather import elements, picked
 from rushlight.kernels.cpu.indexed import MOST_DIMS, Place, Walk, plan_write
 from rushlight.kernels.cpu.team import run_kernel
@@ -19,13 +22,18 @@ from rushlight.kernels.cpu.team import run_kernel
 Shape = tuple[int, ...]
 
 
-def _worth(values: np.ndarray, target: np.ndarray, *indices: np.ndarray) -> bool:
-    """Are there enough values for a native loop, and can one walk through these arrays?"""
+def _worth(shape: Shape, *arrays: np.ndarray) -> bool:
+    """Are there enough places to write to for a native loop, and can one walk through these arrays?"""
     return (
-        values.size >= native.WORTH
-        and values.ndim <= MOST_DIMS
-        and all(stride % a.itemsize == 0 for a in (target, values, *indices) for stride in a.strides)
+        math.prod(shape) >= native.WORTH
+        and len(shape) <= MOST_DIMS
+        and all(stride % a.itemsize == 0 for a in arrays for stride in a.strides)
     )
+
+
+def _strides(values: np.ndarray, shape: Shape) -> Shape:
+    """Strides in elements of values that broadcast."""
+    return elements((values if values.shape == shape else np.broadcast_to(values, shape)).strides, values.itemsize)
 
 
 _UFUNCS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
@@ -59,8 +67,9 @@ def _write(walk: Walk, target: np.ndarray, values: np.ndarray, indices: Sequence
 
 
 def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int, combine: str = "set") -> None:
-    """Put values, of the shape of `index`, at `index` along a dimension, at their own place along the others."""
-    if not _worth(values, target, index):
+    """Put values, which broadcast to the shape of `index`, at `index` along a dimension, at their own place along the
+    others."""
+    if not _worth(index.shape, values, target, index):
         _small(target, along(index, axis), values, combine)
         return
     index, values = _apart(target, index), _apart(target, values)
@@ -68,7 +77,7 @@ def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int
         index.shape,
         target.dtype,
         target.strides,
-        values.strides,
+        _strides(values, index.shape),
         (index.itemsize, index.strides, target.shape[axis], axis),
         combine,
         pool.get_num_threads(),
@@ -80,29 +89,34 @@ def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int
 def _plan_scatter(
     shape: Shape, dtype: np.dtype, strides: Shape, values: Shape, at: tuple, combine: str, threads: int
 ) -> Walk:
-    own, values = elements(strides, dtype.itemsize), elements(values, dtype.itemsize)
+    own = elements(strides, dtype.itemsize)
     itemsize, steps, size, axis = at
     moves = (*own[:axis], 0, *own[axis + 1 :])
-    place = Place(itemsize, elements(steps, itemsize), size, own[axis], True)
+    place = Place(itemsize, elements(steps, itemsize), size, own[axis], False)
     return plan_write(shape, dtype, moves, values, [place], combine, threads)
 
 
 def put(
-    target: np.ndarray, indices: Sequence[np.ndarray | None], values: np.ndarray, first: int, combine: str = "set"
+    target: np.ndarray,
+    indices: Sequence[np.ndarray | None],
+    values: np.ndarray,
+    shape: Shape,
+    first: int = 0,
+    combine: str = "set",
 ) -> None:
-    """`target[indices] = values`, or the like, with None for a whole dimension; `values` has the shape of
+    """`target[indices] = values`, or the like, with None for a whole dimension; `values` broadcasts to `shape`, that of
     `target[indices]`, in which what the indices say stands at dimension `first`."""
-    if not _worth(values, target, *[index for index in indices if index is not None]):
+    if not _worth(shape, values, target, *[index for index in indices if index is not None]):
         _small(target, tuple([slice(None) if index is None else index for index in indices]), values, combine)
         return
     indices = [index if index is None else _apart(target, index) for index in indices]
     values = _apart(target, values)
     walk = _plan_put(
-        values.shape,
+        shape,
         first,
         target.dtype,
         (target.shape, target.strides),
-        values.strides,
+        _strides(values, shape),
         tuple([None if index is None else (index.shape, index.strides, index.itemsize) for index in indices]),
         combine,
         pool.get_num_threads(),
@@ -123,7 +137,25 @@ def _plan_put(
 ) -> Walk:
     sizes, strides = target
     moves, places = picked(len(shape), first, sizes, elements(strides, dtype.itemsize), indices)
-    return plan_write(shape, dtype, moves, elements(values, dtype.itemsize), places, combine, threads)
+    return plan_write(shape, dtype, moves, values, places, combine, threads)
+
+
+def divide(total: np.ndarray, count: np.ndarray) -> None:
+    """`total /= count` in place, rounded down for integers; where nothing was counted it stays."""
+    if total.size >= native.WORTH and total.dtype.kind in "fV":
+        _division(total.dtype)(total, total, count)
+        return
+    np.maximum(count, 1, out=count)
+    if total.dtype.kind in "iu":
+        np.floor_divide(total, count, out=total, casting="unsafe")
+    else:
+        np.copyto(total, total / count, casting="unsafe")
+
+
+@cache
+def _division(dtype: np.dtype) -> ElementwiseKernel:
+    wide = np.float64 if dtype == np.float64 else np.float32
+    return elementwise_kernel(lambda a, n: a / s.cast(s.select(n > 1, n, 1), wide), [dtype, np.int64], dtype)
 
 
 def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
@@ -136,7 +168,7 @@ def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     if target.itemsize == 2 and target.dtype.kind not in "iu":
         _add_sorted(target, index, values)
     else:
-        put(target, (index,), values, 0, "add")
+        put(target, (index,), values, values.shape, 0, "add")
 
 
 def _add_sorted(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
