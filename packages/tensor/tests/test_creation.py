@@ -108,3 +108,42 @@ def test_conversions_return_the_tensor_itself_where_nothing_changes():
     assert x.type() == "rushlight.FloatTensor" and x.type("torch.LongTensor").dtype is rushlight.int64
     with pytest.raises(TypeError, match="takes"):
         x.to(rushlight.float32, 3)
+
+
+def test_numbers_must_fit_the_dtype():
+    for data, kind in ((300, rushlight.uint8), ([1e10], rushlight.int32), (float("nan"), rushlight.int64)):
+        with pytest.raises(RuntimeError, match="overflow"):
+            rushlight.tensor(data, dtype=kind)
+    with pytest.raises(TypeError, match="complex"):
+        rushlight.tensor([1j], dtype=rushlight.float32)
+    assert rushlight.tensor(-1, dtype=rushlight.uint8).item() == 255
+    assert rushlight.tensor([True, False], dtype=rushlight.int8).tolist() == [1, 0]
+
+
+def test_numpy_numbers_keep_their_dtype_and_python_types_name_one():
+    assert rushlight.tensor([np.float64(1), np.float64(2)]).dtype is rushlight.float64
+    assert rushlight.tensor([np.ones(2)]).dtype is rushlight.float64
+    assert rushlight.ones(2).to(float).dtype is rushlight.float64 and rushlight.ones(2).to(bool).dtype is rushlight.bool
+
+
+def test_constructors_of_old_programs():
+    assert rushlight.LongTensor([1, 2]).dtype is rushlight.int64
+    assert rushlight.FloatTensor(2, 3).shape == (2, 3) and rushlight.Tensor().shape == (0,)
+    assert isinstance(rushlight.ones(1), rushlight.FloatTensor)
+    assert not isinstance(rushlight.ones(1), rushlight.LongTensor)
+    with pytest.raises(TypeError, match="expected a tensor of int64"):
+        rushlight.LongTensor(rushlight.ones(1))
+
+
+def test_sizes_hold_ints():
+    assert rushlight.Size([rushlight.tensor(2), np.int64(3)]) == (2, 3)
+    with pytest.raises(TypeError, match="iterable of int"):
+        rushlight.Size([1.5])
+
+
+def test_numpy_functions_give_tensors():
+    x = rushlight.ones(2)
+    assert isinstance(np.sin(x), rushlight.Tensor) and (x + np.ones(2)).tolist() == [2, 2]
+    assert x.untyped_storage().nbytes() == 8
+    with pytest.raises(ValueError, match="one element"):
+        int(x)

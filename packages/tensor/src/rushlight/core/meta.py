@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,6 +30,15 @@ class Size(tuple):
     """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable = ()) -> Size:
+        made = tuple.__new__(cls, sizes)
+        for i, size in enumerate(made):
+            if type(size) is not int:
+                if not hasattr(size, "__index__"):
+                    raise TypeError(f"Size: takes an iterable of int (item {i} is {type(size).__name__!r})")
+                return Size([size.__index__() for size in made])
+        return made
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""

@@ -25,7 +25,6 @@ class Storage:
         """The address of the first byte."""
         return address(self.base)
 
-    @property
     def nbytes(self) -> int:
         """The size of the memory in bytes."""
         low, high = np.lib.array_utils.byte_bounds(self.base)
@@ -36,21 +35,21 @@ class Storage:
         """The memory as an array of bytes."""
         interface = {
             "data": (self.address, not self.base.flags.writeable),
-            "shape": (self.nbytes,),
+            "shape": (self.nbytes(),),
             "typestr": "|u1",
             "version": 3,
         }
         return np.asarray(_Window(self.base, None, interface))
 
     def __len__(self) -> int:
-        return self.nbytes
+        return self.nbytes()
 
     def __bool__(self) -> bool:
         return True
 
     def size(self) -> int:
         """The size of the memory in bytes."""
-        return self.nbytes
+        return self.nbytes()
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -60,7 +59,7 @@ class Storage:
         return (Storage, (np.array(self.bytes),))
 
     def __repr__(self) -> str:
-        return f"<Storage of {self.nbytes} bytes, version {self.version}>"
+        return f"<Storage of {self.nbytes()} bytes, version {self.version}>"
 
 
 def address(array: np.ndarray) -> int:

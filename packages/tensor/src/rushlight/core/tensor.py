@@ -36,7 +36,7 @@ class Tensor(_Attached):
     __array_priority__ = 1000  # numpy's operators leave arithmetic with a Tensor to it
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        from rushlight.ops.create import legacy_tensor  # creation is written in ops
+        from rushlight.ops.legacy import legacy_tensor  # creation is written in ops
 
         made = legacy_tensor(*args, **kwargs)
         return made if cls is Tensor else made.as_subclass(cls)
@@ -217,6 +217,12 @@ class Tensor(_Attached):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        """What numpy's functions make of a tensor is a tensor again."""
+        from rushlight.ops.create import from_numpy  # creation is written in ops
+
+        return from_numpy(np.asarray(array))
+
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; one number for a 0-dim tensor."""
         return self._host_array("tolist").tolist()
@@ -248,14 +254,20 @@ class Tensor(_Attached):
             raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous; use .any() or .all()")
         return bool(self.item())
 
+    def _only(self) -> Any:
+        if self._meta.numel != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars, got shape "
+                             f"{shape_text(self.shape)}")
+        return self.item()
+
     def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]  # a complex number raises TypeError, as it should
+        return int(self._only())  # a complex number raises TypeError, as it should
 
     def __float__(self) -> float:
-        return float(self.item())  # type: ignore[arg-type]
+        return float(self._only())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only())
 
     def __index__(self) -> int:
         if self._meta.dtype.category > 1 or self._meta.numel != 1:

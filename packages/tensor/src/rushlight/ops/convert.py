@@ -11,6 +11,7 @@ from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import has_format, memory_format, preserve_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import convert
+from rushlight.ops.create import PYTHON_TYPES, as_dtype
 
 
 def converted(
@@ -49,7 +50,7 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     else:
         if rest and (rest[0] is None or isinstance(rest[0], (device, str, int)) and not isinstance(rest[0], bool)):
             where = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype)):
+        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype) or rest[0] in PYTHON_TYPES):
             wanted = rest.pop(0)
     options = dict(zip(("non_blocking", "copy"), rest)) | kwargs
     if "other" in options:
@@ -62,11 +63,9 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         raise TypeError(
             f"to: takes (dtype), (device, dtype) or (other), then non_blocking and copy; got {args} {kwargs or ''}"
         )
-    if wanted is not None and not isinstance(wanted, dtypes.dtype):
-        raise TypeError(f"to: dtype must be a rushlight dtype such as rushlight.float32, got {wanted!r}")
     return converted(
         input,
-        wanted or input.dtype,
+        as_dtype("to", wanted, input.dtype),
         input.device if where is None else as_device(where),
         bool(copy),
         order or preserve_format,
@@ -122,7 +121,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return converted(input, other.dtype, other.device)
 
 
-_TYPE_NAMES = {
+TYPE_NAMES = {
     "float32": "Float",
     "float64": "Double",
     "float16": "Half",
@@ -141,7 +140,7 @@ _TYPE_NAMES = {
 }
 _TYPES = {
     f"{prefix}{text}Tensor": dtypes.named(name)
-    for name, text in _TYPE_NAMES.items()
+    for name, text in TYPE_NAMES.items()
     for prefix in ("rushlight.", "torch.", "rushlight.cuda.", "torch.cuda.")
 }
 
@@ -154,7 +153,7 @@ def type(input: Tensor, dtype: dtype | str | None = None, non_blocking: bool = F
     """
     if dtype is None:
         place = "cuda." if input.is_cuda else ""
-        return f"rushlight.{place}{_TYPE_NAMES[input.dtype.name]}Tensor"
+        return f"rushlight.{place}{TYPE_NAMES[input.dtype.name]}Tensor"
     if isinstance(dtype, str):
         if dtype not in _TYPES:
             raise ValueError(f"type: invalid type name {dtype!r}; pass a dtype such as rushlight.float32")

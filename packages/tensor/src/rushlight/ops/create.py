@@ -31,7 +31,7 @@ def sizes(name: str, size: tuple) -> tuple[int, ...]:
         raise TypeError(f"{name}: size must be ints or one sequence of ints, got {size!r}") from None
 
 
-_PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
+PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
 
 
 def as_dtype(name: str, wanted: Any, default: dtype | None = None) -> dtype:
@@ -42,8 +42,8 @@ def as_dtype(name: str, wanted: Any, default: dtype | None = None) -> dtype:
         return wanted
     if wanted is None:
         return default or dtypes.get_default_dtype()
-    if wanted in _PYTHON_TYPES:
-        return _PYTHON_TYPES[wanted]
+    if wanted in PYTHON_TYPES:
+        return PYTHON_TYPES[wanted]
     raise TypeError(f"{name}: dtype must be a rushlight dtype such as rushlight.float32, got {wanted!r}")
 
 
@@ -286,29 +286,47 @@ def array_of(data: Any, dtype: dtype | None) -> np.ndarray:
         array = np.array(data, order="C")
         return array if dtype is None else array.astype(dtype.numpy, copy=False)
     array = _nested_array(data)
-    if dtype is None:
-        kind = array.dtype.kind
-        floating = dtypes.get_default_dtype()
-        if kind == "f" and (array.dtype == np.float64 or not array.size):
-            dtype = floating
-        elif array.dtype == np.complex128:
-            dtype = floating.to_complex()
-        elif array.dtype == np.uint64:
-            raise ValueError(
-                "tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64"
-            )
-        else:
-            return array
-    return array.astype(dtype.numpy, copy=False)
+    if dtype is not None:
+        _check_range(array, dtype)
+        return array.astype(dtype.numpy, copy=False)
+    floating = dtypes.get_default_dtype()
+    if not array.size and array.dtype.kind == "f":
+        return array.astype(floating.numpy)
+    if array.dtype.char in "dD":
+        if isinstance(_first(data), (np.generic, np.ndarray)):
+            return array  # numpy's numbers have a dtype, Python's get the default one
+        return array.astype((floating if array.dtype.kind == "f" else floating.to_complex()).numpy, copy=False)
+    if array.dtype == np.uint64:
+        raise ValueError(
+            "tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64"
+        )
+    return array
+
+
+def _first(data: Any) -> Any:
+    """The first number of nested sequences."""
+    while isinstance(data, (list, tuple)) and len(data):
+        data = data[0]
+    return data
+
+
+def _check_range(array: np.ndarray, wanted: dtype) -> None:
+    """Refuse numbers that the wanted dtype cannot hold; unsigned ones wrap negative numbers around, as in PyTorch."""
+    if array.dtype.kind == "c" and not wanted.is_complex and wanted is not dtypes.bool:
+        raise TypeError(f"tensor: data must be real numbers for dtype {wanted.name}, got complex ones")
+    if wanted.category != 1 or array.dtype == wanted.numpy or array.dtype.kind not in "iuf" or not array.size:
+        return
+    limits = np.iinfo(wanted.numpy)
+    low = limits.min if limits.min else -limits.max
+    if not (array.min() >= low and array.max() <= limits.max):
+        raise RuntimeError(f"tensor: value cannot be converted to type {wanted.name} without overflow; it holds "
+                           f"{limits.min} to {limits.max}")
 
 
 def _nested_array(data: Any) -> np.ndarray:
     """The array of a number or of nested sequences, which may hold tensors."""
-    first = data
-    while isinstance(first, (list, tuple)) and len(first):
-        first = first[0]
     try:
-        array = np.array(_plain(data) if isinstance(first, Tensor) else data)
+        array = np.array(_plain(data) if isinstance(_first(data), Tensor) else data)
     except ValueError as error:
         if "inhomogeneous" in str(error):
             raise ValueError(
@@ -365,12 +383,3 @@ def from_numpy(array: np.ndarray) -> Tensor:
     ):  # the tensor's memory begins where the array does, not where the array it is part of does
         array = window(array, address(array), array.shape, array.strides, part=False)
     return wrap(array, of_array(array), Storage(array, exposed=True))
-
-
-def legacy_tensor(*args: Any, device: Device = None) -> Tensor:
-    """What `rushlight.Tensor(...)` makes: an empty tensor of the given sizes, or a default-dtype copy of data."""
-    if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0].detach()
-    if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not type(args[0]).__name__ == "Size":
-        return tensor(args[0], dtype=dtypes.get_default_dtype(), device=device)
-    return empty_op.apply((), (sizes("Tensor", args), None, dtypes.get_default_dtype(), as_device(device)))

@@ -40,9 +40,9 @@ def over_storage(
     """
     size = kind.itemsize
     end = offset + check_geometry(offset, shape, strides)
-    if end * size > storage.nbytes:
+    if end * size > storage.nbytes():
         raise RuntimeError(
-            f"sizes {list(shape)}, strides {list(strides)} and offset {offset} exceed a storage of {storage.nbytes} "
+            f"sizes {list(shape)}, strides {list(strides)} and offset {offset} exceed a storage of {storage.nbytes()} "
             f"bytes for {kind.name}"
         )
     array = np.ndarray(shape, kind.numpy, storage.base, offset * size, [stride * size for stride in strides])

@@ -26,7 +26,7 @@ def check_not_empty(name: str, input: Meta, dim: tuple[int, ...]) -> None:
     for d in dim:
         if input.shape[d] == 0:
             if len(dim) == input.ndim and input.ndim > 1 or input.ndim == 1 and name.startswith("a"):
-                raise RuntimeError(
+                raise (IndexError if name.startswith("arg") else RuntimeError)(
                     f"{name}: Expected reduction dim to be specified for input.numel() == 0, the tensor of shape "
                     f"{shape_text(input.shape)} has no element to choose"
                 )

@@ -19,7 +19,7 @@ from rushlight.ops.strided import as_strided_op
 
 def _fits(self: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> bool:
     extent = 0 if 0 in shape else 1 + sum([(size - 1) * stride for size, stride in zip(shape, strides)])
-    return (offset + extent) * self.dtype.itemsize <= self.storage().nbytes
+    return (offset + extent) * self.dtype.itemsize <= self.storage().nbytes()
 
 
 def _read_as(self: Tensor, source: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
@@ -63,7 +63,7 @@ def resize_(
                 f"{shape_text(shape)} needs more; resize a copy: tensor.clone()"
             )
         extent = 1 + sum([(n - 1) * stride for n, stride in zip(shape, strides)])
-        have = input.storage().nbytes // input.itemsize - offset
+        have = input.storage().nbytes() // input.itemsize - offset
         memory = allocator.empty((extent,), input._meta.numpy)
         memory[:have] = as_strided_op.execute((input.detach(),), ((have,), (1,), offset, 0))._array
         return _read_as(input, wrap(memory, meta(input.dtype, (extent,))), shape, strides, 0)

@@ -61,7 +61,7 @@ def _infer_view_dtype(input: Meta, *, dtype: dtype) -> Meta:
 
 
 def _view_dtype(array: np.ndarray, dtype: dtype) -> np.ndarray:
-    if array.ndim and array.strides[-1] != array.itemsize:  # a last dimension of size 1 may have any stride
+    if dtype.itemsize != array.itemsize and array.strides[-1] != array.itemsize:  # in a dimension of size 1 it may be
         array = np.lib.stride_tricks.as_strided(array, array.shape, (*array.strides[:-1], array.itemsize))
     return array.view(dtype.numpy)
 
@@ -71,7 +71,11 @@ view_dtype_op = declare.view(
     _infer_view_dtype,
     _view_dtype,
     doc="The same bytes read as another dtype.",
-    samples=lambda: [Sample((_MATRIX,), (named("int32"),)), Sample((_MATRIX,), (named("int16"),))],
+    samples=lambda: [
+        Sample((_MATRIX,), (named("int32"),)),
+        Sample((_MATRIX.T,), (named("int32"),)),
+        Sample((_MATRIX,), (named("int16"),)),
+    ],
     reference=lambda x, dtype: x.view(dtype.numpy),
     errors=lambda: [ErrorSample((_MATRIX.T,), (named("float64"),), RuntimeError, "last stride must be 1")],
 )

@@ -12,22 +12,22 @@ from rushlight.ops import bessel, exponential, gamma, reduction, rounding, softm
 from rushlight.ops.activation import sigmoid
 
 
-def _times_log(input: Any, log: Any) -> Any:
-    """`input * log`, but 0 where `input` is 0 and the logarithm not NaN."""
-    zero = (input == 0) & ~s.isnan(log)
+def _times_log(input: Any, other: Any, log: Any) -> Any:
+    """`input * log`, but 0 where `input` is 0 and `other` not NaN."""
+    zero = (input == 0) & ~s.isnan(other)
     return s.select(zero, s.constant(0, input), input * s.select(zero, s.constant(1, log), log))
 
 
 @elementwise(promote="float", tensors=())
 def xlogy(input, other):
     """`input * log(other)`, 0 where `input` is 0 and `other` is not NaN."""
-    return _times_log(input, s.log(other))
+    return _times_log(input, other, s.log(other))
 
 
 @elementwise(promote="float", supports="float", namespace="special", method=False, tensors=())
 def xlog1py(input, other):
     """`input * log(1 + other)`, 0 where `input` is 0 and `other` is not NaN."""
-    return _times_log(input, s.log1p(other))
+    return _times_log(input, other, s.log1p(other))
 
 
 @elementwise(promote="float", supports="float", namespace="special", method=False)

@@ -211,11 +211,11 @@ def _as_strided_view(
     width = array.itemsize
     first = storage_offset * width
     extent = (1 + sum([(n - 1) * step for n, step in zip(size, stride)])) * width if 0 not in size else 0
-    if first < 0 or first + extent > memory.nbytes:
+    if first < 0 or first + extent > memory.nbytes():
         raise RuntimeError(
             f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {first // width} need a "
             "storage of "
-            f"{first + extent} bytes, which is out of bounds for storage of size {memory.nbytes}"
+            f"{first + extent} bytes, which is out of bounds for storage of size {memory.nbytes()}"
         )
     if not extent:
         return np.empty(size, array.dtype)

@@ -27,7 +27,7 @@ def load_legacy(f: IO[bytes], stored: Callable[[Any, Callable[[str, int], Storag
 
     def empty_storage(key: str, size: int) -> Storage:
         if key not in storages:
-            if size + sum([other.nbytes for other in storages.values()]) > file.getbuffer().nbytes:
+            if size + sum([other.nbytes() for other in storages.values()]) > file.getbuffer().nbytes:
                 raise RuntimeError("load: the file is damaged: it refers to more bytes than it has")
             storages[key] = Storage(np.zeros(size, np.uint8))
         return storages[key]

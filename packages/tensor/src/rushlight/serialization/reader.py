@@ -83,9 +83,9 @@ def _load(file: IO[bytes], mapped: Any, stored: Callable, encoding: str) -> Any:
     def storage_of(key: str, size: int) -> Storage:
         if key not in storages:
             storages[key] = Storage(archive.memory(f"data/{key}"))
-        if storages[key].nbytes < size:
+        if storages[key].nbytes() < size:
             raise RuntimeError(
-                f"load: the file is damaged: storage {key} has {storages[key].nbytes} bytes, expected {size}"
+                f"load: the file is damaged: storage {key} has {storages[key].nbytes()} bytes, expected {size}"
             )
         return storages[key]
 

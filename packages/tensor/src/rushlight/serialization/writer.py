@@ -154,7 +154,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
         plain = x.detach().cpu()
         storage, m = plain.storage(), plain._meta
         key, _ = self.storages.setdefault(id(storage), (str(len(self.storages)), storage))
-        ref = _StorageRef(key, storage.nbytes // m.dtype.itemsize, m.dtype)
+        ref = _StorageRef(key, storage.nbytes() // m.dtype.itemsize, m.dtype)
         geometry = (ref, plain.storage_offset(), tuple(m.shape), m.strides, x.requires_grad, OrderedDict())
         if m.dtype.name in _STORAGE_NAMES:
             return _REBUILD_TENSOR, geometry
