@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,12 @@ from rushlight.compiler.lower.fuse import Group
 from rushlight.compiler.lower.scalars import compose
 from rushlight.core import pointwise
 from rushlight.core import scalar as s
+from rushlight.core.large import NativeLoop
 from rushlight.core.meta import Meta, meta
-from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, large_kernel
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, ufunc_calls
 from rushlight.kernels.cpu.reduce import ReduceKernel, reduce_kernel
 from rushlight.kernels.half import compute_dtype
-from rushlight.kernels.layout import plan_layout
+from rushlight.kernels.layout import broadcast_strides, plan_layout
 
 
 def write_loop(source: Source, group: Group, results: list[Value], dying: list[Value]) -> ElementwiseKernel:
@@ -36,31 +36,30 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
             left.remove(reused)
         source.line(f"{source.name(value)} = {source.name(reused) if reused is not None else source.empty(value.meta)}")
         source.owned.add(value)
+    # The metadata is guarded, so the walk through memory is known now.
+    shape = results[0].meta.shape
+    strides = [broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in (*results, *operands)]
     if 0 < size < 2 * kernel.grain:
-        # The metadata is guarded, so the walk through memory is known now and the native loop is called directly.
-        walk = plan_layout(
-            results[0].meta.shape, [broadcast_strides(v.meta, results[0].meta.shape) for v in (*results, *operands)]
-        )
+        walk = plan_layout(shape, strides)
         loop = source.hold("fused_0", kernel.loop(walk.walks, walk.rank))
         layout = "" if walk.flat else f"{source.hold('layout_0', walk.packed())}, "
         source.line(f"{loop}(0, {size}, {layout}{source.listed([*results, *operands])})  # {words}")
     elif size:
-        loop = source.hold("fused_0", _large(group, kernel))
-        out = source.listed(results) if len(group.nodes) == 1 else f"({source.listed(results)},)"
-        source.line(f"{loop}({out}, {source.listed(operands)})  # {words}")
+        loop = source.hold("fused_0", NativeLoop(lambda: kernel.bind(shape, strides), *_ufunc(group, kernel)))
+        source.line(f"{loop}.run({source.listed([*results, *operands])})  # {words}")
     return kernel
 
 
-def _large(group: Group, kernel: ElementwiseKernel) -> Callable[..., Any]:
-    """The loop for many elements; a single op that numpy computes as well is left to numpy where that is the better."""
+def _ufunc(group: Group, kernel: ElementwiseKernel) -> tuple[Callable | None, float]:
+    """The ufunc that computes a single op as well, and how many calls are to be left to it."""
     node = group.nodes[0]
     if len(group.nodes) > 1 or list(node.inputs) != group.operands():
-        return kernel
+        return None, 0
     metas = tuple([x.meta for x in node.inputs])
     compute, casters, function = pointwise.elementwise_parts(node.op, metas)
     if pointwise.resolves(function, compute, node.outputs[0].meta.numpy) and casters.count(None) == len(casters):
-        return large_kernel(function, kernel)
-    return kernel
+        return function, ufunc_calls(kernel)
+    return None, 0
 
 
 def write_fold(source: Source, group: Group) -> ReduceKernel:
@@ -101,9 +100,3 @@ def _like(m: Meta) -> np.ndarray:
     """An array of some metadata for planning, over hardly any memory."""
     one = np.zeros(1, m.numpy)
     return np.lib.stride_tricks.as_strided(one, m.shape, tuple([stride * m.dtype.itemsize for stride in m.strides]))
-
-
-def broadcast_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Element strides of an operand read at a larger shape: 0 where it repeats."""
-    own = tuple([0 if size == 1 else stride for size, stride in zip(m.shape, m.strides)])
-    return (0,) * (len(shape) - m.ndim) + own
