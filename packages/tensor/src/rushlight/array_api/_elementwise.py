@@ -118,7 +118,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Tensor:
 
 
 def _isinf(x: Any) -> Any:
-    return rl.isinf(x) if isinstance(x, Tensor) else math.isinf(x)
+    return rl.isinf(x) if hasattr(x, "_meta") else math.isinf(x)
 
 
 def round(x: Tensor, /) -> Tensor:

@@ -88,7 +88,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         >>> xp.repeat(xp.asarray([1, 2]), xp.asarray([2, 1]))
         tensor([1, 1, 2])
     """
-    if isinstance(repeats, Tensor):
+    if not isinstance(repeats, int):
         repeats = repeats.to(rl.int64)
     return rl.repeat_interleave(x, repeats, axis)
 

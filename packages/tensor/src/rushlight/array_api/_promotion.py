@@ -49,21 +49,24 @@ def as_dtype(name: str, x: Any) -> dtype:
 
 def promoted(*operands: Any) -> tuple:
     """The operands, cast where a 0-dim array meets others: there PyTorch's rules and the standard's differ."""
-    arrays = [x for x in operands if isinstance(x, Tensor)]
-    if len({x.dtype for x in arrays}) < 2 or len({x.ndim == 0 for x in arrays}) < 2:
-        return operands
-    return cast(*operands)
+    first, *others = [m for x in operands if (m := getattr(x, "_meta", None)) is not None]
+    for m in others:
+        if m.dtype is not first.dtype:
+            return cast(*operands) if 0 in (first.ndim, *[m.ndim for m in others]) else operands
+    return operands
 
 
 def cast(*operands: Any) -> tuple:
     """The operands, every array in the dtype to which all of them promote."""
+    if len({getattr(x, "dtype", None) for x in operands}) == 1:
+        return operands
     common = result_type(*[x for x in operands if x is not None])
-    return tuple([x.to(common) if isinstance(x, Tensor) else x for x in operands])
+    return tuple([x.to(common) if hasattr(x, "_meta") else x for x in operands])
 
 
 def as_array(x: Any, *others: Any) -> Tensor:
     """A number as an array of the dtype to which it promotes beside the others; arrays stay."""
-    if isinstance(x, Tensor):
+    if hasattr(x, "_meta"):
         return x
-    like = next(o for o in others if isinstance(o, Tensor))
+    like = next(o for o in others if hasattr(o, "_meta"))
     return asarray(x, dtype=result_type(x, *others), device=like.device)
