@@ -162,3 +162,13 @@ def test_importing_the_compiler_is_light():
     text = f"import sys, rushlight; rushlight.compile(lambda x: x); {heavy}"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_code_for_the_array_api_is_captured_whole():
+    def standardize(x):
+        xp = x.__array_namespace__()
+        return xp.divide(x - xp.mean(x, axis=0), xp.std(x, axis=0, keepdims=True))
+
+    x = torch.tensor([[1.0, 2.0], [3.0, 6.0], [8.0, 1.0]])
+    result = torch.compile(standardize, fullgraph=True)(x)
+    torch.testing.assert_close(result, (x - x.mean(0)) / x.std(0, correction=0))

@@ -15,7 +15,8 @@ from rushlight.core.dtypes import dtype, finfo, iinfo
 from rushlight.core.meta import Meta, Size
 
 # Packages whose functions only handle metadata and call ops: they run natively on tracers.
-LEAF_PACKAGES = ("rushlight.ops", "rushlight.linalg", "rushlight.fft", "rushlight.special", "rushlight.nn.functional")
+LEAF_PACKAGES = ("rushlight.ops", "rushlight.linalg", "rushlight.fft", "rushlight.special", "rushlight.array_api",
+                 "rushlight.nn.functional")
 LEAF_MODULES = frozenset(("rushlight", "rushlight.core.tensor", "rushlight.core.front", "rushlight.core.declare",
                           "rushlight.core.dtypes", "rushlight.core.meta"))
 # Functions of those packages that change process state, or share or read memory outside the ops.
