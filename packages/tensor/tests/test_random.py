@@ -113,3 +113,18 @@ def test_permutations_and_draws_without_replacement_name_each_once():
 def test_impossible_parameters_are_refused(call, match):
     with pytest.raises(RuntimeError, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", [rushlight.float16, rushlight.bfloat16, rushlight.float32, rushlight.float64])
+@pytest.mark.parametrize("draw", [rushlight.rand, rushlight.randn])
+def test_small_draws_are_parts_of_a_large_one(draw, dtype):
+    each = 2 if dtype is rushlight.float64 else 4
+    generator = rushlight.Generator().manual_seed(5)
+    large = draw(40_000, dtype=dtype, generator=generator)
+    generator.manual_seed(5)
+    start = 0
+    for n in (16, 3, 1, 512, 513, 100, 100):
+        part = draw(n, dtype=dtype, generator=generator)
+        assert rushlight.equal(part, large[start : start + n])
+        part.zero_()  # what is drawn ahead is nobody's
+        start += -(-n // each) * each

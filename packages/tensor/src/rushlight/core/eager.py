@@ -14,9 +14,9 @@ import numpy as np
 from rushlight.core import dispatch, dtypes, siblings
 from rushlight.core.devices import plugin
 from rushlight.core.meta import Meta
-from rushlight.core.op import PLANNERS, Op
+from rushlight.core.op import EXACT, PLANNERS, Op
 from rushlight.core.pointwise import LARGE, plan_elementwise, plan_inplace
-from rushlight.core.quiet import local, quiet
+from rushlight.core.quiet import local, out_of_memory, quiet
 from rushlight.core.results import finish, wrap_any
 from rushlight.core.tensor import Tensor, wrap
 
@@ -85,17 +85,25 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         view = _new(Tensor)
         view._array = array
         view._meta = m
-        view._storage = x._storage or x.storage()
+        storage = x._storage
+        view._storage = x.storage() if storage is None else storage
         view._auto = (x, op, numbers, params, index) if remember else None
+        return view
+
+    def run(x: Tensor) -> Tensor:  # `made` spelled out: views are the commonest calls of all
+        view = _new(Tensor)
+        view._array = numpy(x._array, *params)
+        view._meta = out
+        storage = x._storage
+        view._storage = x.storage() if storage is None else storage
+        view._auto = (x, op, (), params, None) if remember else None
         return view
 
     if not isinstance(out, Meta):
         return lambda x: tuple(
             [made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))]
         )
-    if len(metas) > 1:
-        return lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
-    return lambda x: made(x, (), numpy(x._array, *params), out)
+    return run if len(metas) == 1 else lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -145,6 +153,8 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
 
     if op in PLANNERS and (run := PLANNERS[op](metas, params, out)) is not None:
         return run
+    if function in EXACT:
+        return _plan_exact(function, metas, params, out)
     compute = _on_arrays(function, metas, params)
     if op.mutates:
         def run(*operands: Any) -> Any:
@@ -162,6 +172,26 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     else:
         def run(*operands: Any) -> Any:
             return tuple([finish(a, m) for a, m in zip(compute(*operands), out)])
+    return run
+
+
+def _plan_exact(function: Callable, metas: tuple, params: tuple, out: Meta) -> Callable:
+    """The plan of a kernel whose result needs no look."""
+    tensors = [m is not None and not m.weak for m in metas]
+    has_tensors = any(tensors)
+
+    def run(*operands: Any) -> Tensor:
+        if has_tensors:
+            operands = tuple([x._array if is_tensor else x for x, is_tensor in zip(operands, tensors)])
+        tensor = _new(Tensor)
+        try:
+            tensor._array = function(*operands, *params)
+        except MemoryError as error:
+            raise out_of_memory(error) from None
+        tensor._meta = out
+        tensor._storage = tensor._auto = None
+        return tensor
+
     return run
 
 

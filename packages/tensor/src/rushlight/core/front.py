@@ -16,6 +16,7 @@ import numpy as np
 
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import check_layout
+from rushlight.core.memo import remembering
 from rushlight.core.op import HANDLERS, Op
 from rushlight.core.out import CASTS, Out, apply_into, assign_out, check_apart, check_result_type, factory_dtype
 from rushlight.core.tensor import Tensor
@@ -233,12 +234,13 @@ def function(
     public: bool = True,
     aliases: tuple[str, ...] = (),
     namespace: str = "",
+    memo: bool = False,
 ) -> Callable[[Callable], Callable]:
     """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under
     aliases.
 
     `method` may give the method another name, `out` be a rule of `rushlight.core.out`. Functions with a parameter `dim`
-    also take numpy's `axis` and `keepdims`.
+    also take numpy's `axis` and `keepdims`. `memo`: see `rushlight.core.memo`.
     """
 
     def decorate(fn: Callable) -> Callable:
@@ -261,6 +263,8 @@ def function(
                 return assign_out(base, out, fn(*args, **kwargs), rule)
         else:
             call = fn
+        if memo:
+            call = remembering(fn, call, creates="input" not in parameters)
         for alias in (base, *aliases):
             if public:
                 export(alias, call, namespace)

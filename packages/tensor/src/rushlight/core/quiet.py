@@ -34,9 +34,14 @@ def quiet(function: Callable, *args: Any) -> Any:
     except OutOfMemoryError:
         raise
     except MemoryError as error:
-        raise OutOfMemoryError(f"out of memory: {error or 'numpy found none for the result'}") from None
+        raise out_of_memory(error) from None
     except RuntimeError as error:
         if "cannot enter context" not in str(error):
             raise
     with np.errstate(all="ignore"):  # the call came from inside another quiet call: a destructor, say
         return function(*args)
+
+
+def out_of_memory(error: MemoryError) -> OutOfMemoryError:
+    """The error to raise in the place of Python's or numpy's."""
+    return OutOfMemoryError(f"out of memory: {error or 'numpy found none for the result'}")

@@ -13,6 +13,8 @@ from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.quiet import quiet
+from rushlight.kernels.cpu import allocator
 
 
 def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
@@ -36,11 +38,14 @@ full_op = structured(
 )
 
 
-@kernel(full_op, "cpu")
+@kernel(full_op, "cpu", exact=True)
 def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
     if value == 0 and math.copysign(1, value.real) > 0:
         return np.zeros(shape, dtype.numpy)
-    return np.full(shape, number_array(value, dtype.numpy))
+    array = allocator.empty(shape, dtype.numpy)
+    small = value.__class__ in (int, float) and 0 <= value <= 127  # every dtype holds it
+    array.fill(value if small else quiet(number_array, value, dtype.numpy))
+    return array
 
 
 def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
@@ -73,7 +78,7 @@ empty_op = structured(
 )
 
 
-@kernel(empty_op, "cpu")
+@kernel(empty_op, "cpu", exact=True)
 def _empty(shape: tuple, strides: tuple | None, dtype: dtype, device: device) -> np.ndarray:
     if strides is None:
         return np.empty(shape, dtype.numpy)
@@ -95,8 +100,10 @@ arange_op = structured(
 )
 
 
-@kernel(arange_op, "cpu")
+@kernel(arange_op, "cpu", exact=True)
 def _arange(start: Any, step: Any, length: int, dtype: dtype, device: device) -> np.ndarray:
     if type(start) is int and type(step) is int:
+        if step == 1 and dtype.numpy.kind == "i":
+            return np.arange(start, start + length, dtype=dtype.numpy)
         return (np.arange(length) * step + start).astype(dtype.numpy, copy=False)
-    return (start + step * np.arange(length, dtype=np.float64)).astype(dtype.numpy)
+    return quiet((start + step * np.arange(length, dtype=np.float64)).astype, dtype.numpy)

@@ -88,7 +88,7 @@ def full(
     )
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def zeros(
     *args: Any,
     size: Sequence[int] | None = None,
@@ -109,7 +109,7 @@ def zeros(
     return filled(sizes("zeros", args if size is None else (size,)), 0, as_dtype("zeros", dtype), device, requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def ones(
     *args: Any,
     size: Sequence[int] | None = None,
@@ -129,7 +129,7 @@ def ones(
     return filled(sizes("ones", args if size is None else (size,)), 1, as_dtype("ones", dtype), device, requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def empty(
     *args: Any,
     size: Sequence[int] | None = None,
@@ -204,7 +204,7 @@ def empty_permuted(
     )
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def arange(
     start: Any = 0,
     end: Any = None,

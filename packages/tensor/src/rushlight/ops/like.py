@@ -20,7 +20,8 @@ from rushlight.ops.random import draw, integers, normal_tensor, uniform_op
 def _empty_like(name: str, input: Tensor, wanted: Any, device: Device, order: memory_format | None) -> Tensor:
     """A tensor without set values, with the shape of another and strides that follow it."""
     m = input._meta
-    strides = layouts.strides_for(name, m, order or preserve_format)
+    order = order or preserve_format
+    strides = None if m.contiguous and order is preserve_format else layouts.strides_for(name, m, order)
     where = m.device if device is None else as_device(device)
     return empty_op.apply((), (m.shape, strides, as_dtype(name, wanted, m.dtype), where))
 
@@ -37,7 +38,7 @@ def full_of(name: str, input: Tensor, value: Any, wanted: Any, device: Device, o
     return fill_(_empty_like(name, input, kind, device, order), value)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def zeros_like(
     input: Tensor,
     *,
@@ -58,7 +59,7 @@ def zeros_like(
     return finish(full_of("zeros_like", input, 0, dtype, device, memory_format), requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def ones_like(
     input: Tensor,
     *,
@@ -93,7 +94,7 @@ def full_like(
     return finish(full_of("full_like", input, value, dtype, device, memory_format), requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def empty_like(
     input: Tensor,
     *,
@@ -114,7 +115,7 @@ def _place(name: str, input: Tensor, wanted: Any, device: Device) -> tuple[tuple
     return m.shape, as_dtype(name, wanted, m.dtype), m.device if device is None else as_device(device)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def rand_like(
     input: Tensor,
     *,
@@ -133,7 +134,7 @@ def rand_like(
     return finish(draw(uniform_op, *_place("rand_like", input, dtype, device), generator), requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def randn_like(
     input: Tensor,
     *,
@@ -184,7 +185,7 @@ def _new(
     return filled(shape, value, as_dtype(name, wanted, input.dtype), where, requires_grad)
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def new_zeros(
     input: Tensor,
     *args: Any,
@@ -205,7 +206,7 @@ def new_zeros(
     return _new("new_zeros", input, args, size, 0, dtype, device, requires_grad)
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def new_ones(
     input: Tensor,
     *args: Any,
@@ -243,7 +244,7 @@ def new_full(
     return _new("new_full", input, (), size, value, dtype, device, requires_grad)
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def new_empty(
     input: Tensor,
     *args: Any,

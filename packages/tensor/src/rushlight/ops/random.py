@@ -42,11 +42,37 @@ def _samples() -> list[Sample]:
     return [Sample((1, 2), ((3, 4), dtypes.float32, cpu)), Sample((2**63, 0), ((5,), dtypes.float64, cpu))]
 
 
+def _count(shape: tuple[int, ...]) -> int:
+    n = 1
+    for size in shape:
+        n *= size
+    return n
+
+
+def counters(n: int, wanted: dtype) -> int:
+    """The counters that n elements of a dtype need."""
+    return -(-n // (2 if wanted is dtypes.float64 else 4))
+
+
+def _draw_counters(shape: tuple[int, ...], dtype: dtype, device: Any) -> int:
+    return counters(_count(shape), dtype)
+
+
 uniform_op = structured(
-    "rand", _infer_draw, random=True, doc="Uniform numbers in [0, 1) drawn from counter `offset` on.", samples=_samples
+    "rand",
+    _infer_draw,
+    random=True,
+    counters=_draw_counters,
+    doc="Uniform numbers in [0, 1) drawn from counter `offset` on.",
+    samples=_samples,
 )
 normal_op = structured(
-    "randn", _infer_normal, random=True, doc="Standard normal numbers drawn from counter `offset` on.", samples=_samples
+    "randn",
+    _infer_normal,
+    random=True,
+    counters=_draw_counters,
+    doc="Standard normal numbers drawn from counter `offset` on.",
+    samples=_samples,
 )
 
 _UNIFORM = {
@@ -57,35 +83,27 @@ _UNIFORM = {
 }
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    n = 1
-    for size in shape:
-        n *= size
-    return n
-
-
-@kernel(uniform_op, "cpu")
+@kernel(uniform_op, "cpu", exact=True)
 def _uniform(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
     words_each, convert = _UNIFORM[dtype]
     return philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, convert).reshape(shape)
 
 
-@kernel(normal_op, "cpu")
+@kernel(normal_op, "cpu", exact=True)
 def _normal(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
     if dtype is dtypes.float64:
         return philox.generate(seed, offset, _count(shape), dtype.numpy, 2, philox.normal64).reshape(shape)
     return philox.generate(seed, offset, _count(shape), dtype.numpy, 1, philox.normal32).reshape(shape)
 
 
-def counters(n: int, wanted: dtype) -> int:
-    """The counters that n elements of a dtype need."""
-    return -(-n // (2 if wanted is dtypes.float64 else 4))
-
-
 def draw(op: Any, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
     """A random tensor from `uniform_op` or `normal_op`."""
-    seed_offset = (generator or default_generator).take(counters(_count(shape), wanted))
-    return op.apply(seed_offset, (shape, wanted, device))
+    return drawn(op, (shape, wanted, device), generator)
+
+
+def drawn(op: Any, params: tuple, generator: Generator | None = None) -> Tensor:
+    """The result of a random op with the next counters of a generator."""
+    return op.apply((generator or default_generator).take(op.counters(*params)), params)
 
 
 def _infer_randint(
@@ -99,10 +117,18 @@ def _infer_randint(
     return meta(dtype, shape, None, device)
 
 
+_NARROW = 1 << 16  # spans up to here take one word, with a bias that nobody can measure
+
+
+def _randint_counters(low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> int:
+    return -(-_count(shape) // (4 if high - low <= _NARROW else 2))
+
+
 randint_op = structured(
     "randint",
     _infer_randint,
     random=True,
+    counters=_randint_counters,
     doc="Uniform integers in [low, high) drawn from counter `offset` on.",
     samples=lambda: [
         Sample((1, 2), (-3, 5, (3, 4), dtypes.int64, cpu)),
@@ -110,15 +136,7 @@ randint_op = structured(
     ],
 )
 
-_NARROW = 1 << 16  # spans up to here take one word, with a bias that nobody can measure
-
-
-def randint_counters(n: int, low: int, high: int) -> int:
-    """The counters that n integers need."""
-    return -(-n // (4 if high - low <= _NARROW else 2))
-
-
-@kernel(randint_op, "cpu")
+@kernel(randint_op, "cpu", exact=True)
 def _randint(
     seed: int, offset: int, low: int, high: int, shape: tuple[int, ...], dtype: dtype, device: Any
 ) -> np.ndarray:
@@ -142,12 +160,13 @@ randperm_op = structured(
     "randperm",
     _infer_randperm,
     random=True,
+    counters=lambda n, dtype, device: -(-n // 2),
     doc="The numbers below n in random order.",
     samples=lambda: [Sample((1, 2), (6, dtypes.int64, cpu))],
 )
 
 
-@kernel(randperm_op, "cpu")
+@kernel(randperm_op, "cpu", exact=True)
 def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.ndarray:
     # Sorting numbers whose high bits are random and whose low bits count gives a random order, quickly.
     bits = max(n - 1, 0).bit_length()
@@ -162,7 +181,7 @@ def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.n
 # Functions
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def rand(
     *args: Any,
     size: Sequence[int] | None = None,
@@ -184,7 +203,7 @@ def rand(
     return finish(draw(uniform_op, shape, as_dtype("rand", dtype), as_device(device), generator), requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def randn(
     *args: Any,
     size: Sequence[int] | None = None,
@@ -216,7 +235,7 @@ def normal_tensor(shape: tuple[int, ...], wanted: dtype, device: Any, generator:
     return draw(normal_op, shape, wanted, device, generator)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def randint(
     *args: Any,
     low: int | None = None,
@@ -266,11 +285,10 @@ def integers(
     low: int, high: int, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None
 ) -> Tensor:
     """Random integers in [low, high)."""
-    seed_offset = (generator or default_generator).take(randint_counters(_count(shape), low, high))
-    return randint_op.apply(seed_offset, (low, high, shape, wanted, device))
+    return drawn(randint_op, (low, high, shape, wanted, device), generator)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def randperm(
     n: int,
     *,
@@ -288,5 +306,4 @@ def randperm(
         >>> rushlight.randperm(4).sort().values
         tensor([0, 1, 2, 3])
     """
-    seed_offset = (generator or default_generator).take(-(-n // 2))
-    return randperm_op.apply(seed_offset, (int(n), as_dtype("randperm", dtype, dtypes.int64), as_device(device)))
+    return drawn(randperm_op, (int(n), as_dtype("randperm", dtype, dtypes.int64), as_device(device)), generator)

@@ -172,7 +172,7 @@ def _eye(n: int, m: int, dtype: dtype, device: Any) -> np.ndarray:
     return result
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def eye(
     n: int,
     m: int | None = None,

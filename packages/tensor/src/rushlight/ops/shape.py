@@ -84,7 +84,7 @@ view_dtype_op = declare.view(
 # Functions
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def view(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:
     """The same memory in another shape (one size may be -1), or its bytes read as another dtype.
 
@@ -111,7 +111,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return view(input, other.shape)
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The dimensions `start_dim` to `end_dim` (inclusive) run together into one.
 
@@ -142,7 +142,7 @@ def ravel(input: Tensor) -> Tensor:
     return view_op.apply((input.contiguous(),), ((input._meta.numel,),))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """The dimension `dim` split into several of the given sizes, one of which may be -1.
 
@@ -173,7 +173,7 @@ def reshaped_view(input: Tensor, shape: tuple[int, ...]) -> Tensor:
     return view_op.apply((input,), (shape,))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """The tensor with a new dimension of size 1 at place `dim`. Raises IndexError when `dim` is out of range.
 
@@ -187,7 +187,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return view_op.apply((input,), ((*shape[:at], 1, *shape[at:]),))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """The tensor without its dimensions of size 1, or without those among `dim`. Raises IndexError when one is out of
     range.

@@ -50,7 +50,7 @@ select_op = view(
 )
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The part of a tensor at `index` of dimension `dim`, which goes away; a view. Raises IndexError when either is out
     of range.
@@ -138,7 +138,7 @@ def _slice_backward(grad: np.ndarray, start: int, dim: int, size: int, step: int
     return result
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """The part `start : start + length` of dimension `dim`; a view.
 
@@ -188,7 +188,7 @@ unbind_op = view(
 )
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The parts of a tensor at every index of dimension `dim`, as views. Raises IndexError when `dim` is out of range.
 

@@ -37,7 +37,7 @@ def _permute_args(args: tuple, dims: Any) -> tuple:
     return args if dims is None else (*args, dims)
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
     """The tensor with its dimensions in the order `dims`, sharing memory.
 
@@ -49,8 +49,6 @@ def permute(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Ten
         >>> rushlight.zeros(2, 3, 5).permute(2, 0, 1).shape
         rushlight.Size([5, 2, 3])
     """
-    if (plan := permute_op.known_view(input, args)) is not None:
-        return plan(input)
     order = sizes("permute", _permute_args(args, dims))
     if len(order) != input.ndim:
         raise RuntimeError(
@@ -69,7 +67,7 @@ def swapped(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-@function(out=False, aliases=("swapaxes", "swapdims"))
+@function(out=False, aliases=("swapaxes", "swapdims"), memo=True)
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """The tensor with two dimensions exchanged, sharing memory. Raises IndexError for a dimension out of range.
 
@@ -83,7 +81,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return permute_op.apply((input,), (swapped(ndim, first, second) if ndim else (),))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; tensors of fewer dimensions unchanged. Raises RuntimeError for more than 2 dimensions.
 

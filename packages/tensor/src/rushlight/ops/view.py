@@ -52,7 +52,7 @@ expand_op = view(
 )
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def expand(input: Tensor, *args: Any, size: Sequence[int] | None = None, implicit: bool = False) -> Tensor:
     """The tensor with size-1 dimensions (and new leading ones) repeated, without copying memory; -1 keeps a size.
 
@@ -231,7 +231,7 @@ def reshaped(input: Tensor, shape: tuple[int, ...]) -> Tensor:
     return view_op.apply((input,), (shape,))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Tensor:
     """The elements in another shape, one size of which may be -1: a view where possible, else a copy.
 
@@ -243,8 +243,6 @@ def reshape(input: Tensor, *args: Any, shape: Sequence[int] | None = None) -> Te
         tensor([[0, 1, 2],
                 [3, 4, 5]])
     """
-    if (plan := view_op.known_view(input, args)) is not None:
-        return plan(input)
     wanted = sizes("reshape", args if shape is None else (shape,))
     return reshaped(input, complete_shape("reshape", wanted, input._meta.numel))
 

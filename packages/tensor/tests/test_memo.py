@@ -1,0 +1,92 @@
+"""Functions that remember their calls: a second call is the first one, and only an equal call is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rushlight
+from rushlight.core import dispatch
+
+SIZES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
+
+
+@given(SIZES, st.sampled_from([None, rushlight.int8, rushlight.float64]))
+def test_creation_is_the_same_the_second_time(size, dtype):
+    for make in (rushlight.zeros, rushlight.ones, rushlight.empty):
+        for form in ((size,), size, (list(size),)):
+            first, second = make(*form, dtype=dtype), make(*form, dtype=dtype)
+            assert first._meta is second._meta and first.shape == size and first is not second
+            assert first.data_ptr() != second.data_ptr() or not first.numel()
+
+
+@given(st.permutations(range(3)), st.integers(-3, 2), st.integers(-3, 2))
+def test_views_are_the_same_the_second_time(order, first, second):
+    x = rushlight.arange(24).reshape(2, 3, 4)
+    for call in (
+        lambda x: x.permute(*order),
+        lambda x: x.transpose(first, dim1=second),
+        lambda x: x.select(first, 1),
+        lambda x: x.flatten(min(first, second)),
+        lambda x: x.unsqueeze(first).squeeze(first),
+    ):
+        for _ in range(2):
+            view, expected = call(x), rushlight.tensor(call(x + 0).tolist())
+            assert rushlight.equal(view, expected)
+            assert view.storage() is x.storage() or view.numel() == 0
+
+
+@pytest.mark.parametrize("size", [2, (2,), (2, 3)])
+def test_equal_numbers_of_another_type_are_no_sizes(size):
+    wrong = float(size) if isinstance(size, int) else tuple(map(float, size))
+    rushlight.zeros(size)
+    rushlight.zeros(size)
+    with pytest.raises(TypeError, match="size must be ints"):
+        rushlight.zeros(wrong)
+
+
+def test_defaults_are_asked_each_time():
+    assert rushlight.ones(3).dtype is rushlight.ones(3).dtype is rushlight.float32
+    rushlight.set_default_dtype(rushlight.float64)
+    try:
+        assert rushlight.ones(3).dtype is rushlight.float64
+    finally:
+        rushlight.set_default_dtype(rushlight.float32)
+    with rushlight.device("meta"):
+        assert rushlight.ones(3).is_meta
+    assert rushlight.ones(3).is_cpu
+
+
+def test_draws_go_on():
+    def draw():
+        return [x.tolist() for x in (rushlight.rand(3), rushlight.randint(0, 9, (2,)), rushlight.randn(2, 2))]
+
+    with rushlight.random.fork_rng():
+        rushlight.manual_seed(4)
+        first = [draw(), draw(), draw()]
+        rushlight.manual_seed(4)
+        assert [draw(), draw(), draw()] == first and first[0] != first[1] != first[2]
+
+
+def test_errors_come_every_time():
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            rushlight.zeros(2, 3).transpose(0, 2)
+
+
+def test_a_handler_sees_every_call():
+    class Names:
+        def __init__(self):
+            self.seen = []
+
+        def handle(self, op, operands, params):
+            self.seen.append(op.name)
+            with dispatch.below():
+                return op.execute(operands, params)
+
+    x = rushlight.zeros(2, 3)
+    x.t(), x.t()
+    names = Names()
+    with dispatch.push(names):
+        x.t()
+        rushlight.zeros(2, 3)
+    assert names.seen == ["permute", "full"]
