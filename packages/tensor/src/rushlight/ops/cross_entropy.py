@@ -11,7 +11,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import softmax as cpu
+from rushlight.kernels.cpu import allocator, lines, softmax, targets
+from rushlight.kernels.cpu import cross_entropy as cpu
 from rushlight.ops.softmax import log_softmax_backward_op, log_softmax_op
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -71,70 +72,6 @@ def _infer_loss(name: str, input: Meta, target: Meta, weight: Meta | None, reduc
     return meta(input.dtype, target.shape if reduction == "none" else (), None, input.device)
 
 
-def _targets(name: str, target: np.ndarray, classes: int, ignore_index: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Class indices that are safe to index with, and which of them count (None when all do)."""
-    index = target.astype(np.intp, copy=False)
-    ignored = index == ignore_index
-    if not ignored.any():
-        counts = None
-    else:
-        counts = ~ignored
-        index = np.where(ignored, 0, index)
-    if index.size and (index.min() < 0 or index.max() >= classes) and (counts is None or counts.any()):
-        bad = index[(index < 0) | (index >= classes)]
-        raise IndexError(f"{name}: Target {bad.flat[0]} is out of bounds for {classes} classes")
-    return index, counts
-
-
-def _pick(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """`x` at the class of each target."""
-    if x.ndim == 1:
-        return x[index]
-    if x.ndim == 2:
-        return x[np.arange(x.shape[0]), index]
-    return np.take_along_axis(x, index[:, None], 1)[:, 0]
-
-
-def _put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
-    """Add values to `x` at the class of each target."""
-    if x.ndim == 1:
-        x[index] += values
-    elif x.ndim == 2:
-        x[np.arange(x.shape[0]), index] += values
-    else:
-        np.put_along_axis(x, index[:, None], np.take_along_axis(x, index[:, None], 1) + values[:, None], 1)
-
-
-def _factors(index: np.ndarray, counts: np.ndarray | None, weight: np.ndarray | None, dtype) -> np.ndarray | None:
-    """The weight of each target; None when all are 1."""
-    if weight is None:
-        return None if counts is None else counts.astype(dtype)
-    factors = checks.widened(weight)[index]
-    return factors if counts is None else factors * counts
-
-
-def _reduced(loss: np.ndarray, factors: np.ndarray | None, reduction: str) -> np.ndarray:
-    if factors is not None:
-        loss = np.where(factors == 0, loss.dtype.type(0), loss * factors)
-    if reduction == "none":
-        return loss
-    total = loss.sum()
-    if reduction == "sum":
-        return total
-    return total / loss.dtype.type(loss.size if factors is None else factors.sum())
-
-
-def _spread(grad: np.ndarray, factors: np.ndarray | None, index: np.ndarray, reduction: str) -> np.ndarray:
-    """The gradient of each single loss term."""
-    if reduction == "mean":
-        grad = grad / grad.dtype.type(index.size if factors is None else factors.sum())
-    grad = np.broadcast_to(grad, index.shape)
-    if factors is None:
-        return grad
-    # With every target ignored the mean divides by zero, and still no target has a gradient.
-    return np.where(factors == 0, grad.dtype.type(0), grad * factors)
-
-
 # nll_loss: linear in its input, so its backward is its transpose and each is the other's gradient
 
 
@@ -170,8 +107,8 @@ nll_loss_op = structured(
 @kernel(nll_loss_op, "cpu")
 def _nll(x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, ignore_index: int, reduction: str) -> np.ndarray:
     x = checks.widened(x)
-    index, counts = _targets("nll_loss", target, x.shape[min(1, x.ndim - 1)], ignore_index)
-    return _reduced(-_pick(x, index), _factors(index, counts, weight, x.dtype), reduction)
+    index, counts = targets.checked("nll_loss", target, x.shape[min(1, x.ndim - 1)], ignore_index)
+    return targets.reduced(-targets.pick(x, index), targets.factors(index, counts, weight, x.dtype), reduction)
 
 
 def _infer_nll_backward(
@@ -194,9 +131,11 @@ nll_loss_backward_op = structured(
 @kernel(nll_loss_backward_op, "cpu")
 def _nll_backward(grad, target, weight, shape: tuple, ignore_index: int, reduction: str) -> np.ndarray:
     grad = checks.widened(grad)
-    index, counts = _targets("nll_loss", target, shape[min(1, len(shape) - 1)], ignore_index)
-    result = np.zeros(shape, grad.dtype)
-    _put(result, index, -_spread(grad, _factors(index, counts, weight, grad.dtype), index, reduction))
+    index, counts = targets.checked("nll_loss", target, shape[min(1, len(shape) - 1)], ignore_index)
+    result = allocator.empty(shape, grad.dtype)
+    result.fill(0)
+    factors = targets.factors(index, counts, weight, grad.dtype)
+    targets.put(result, index, -targets.spread(grad, factors, index, reduction))
     return result
 
 
@@ -240,10 +179,27 @@ cross_entropy_op = structured(
 
 @kernel(cross_entropy_op, "cpu")
 def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
-    x = checks.widened(x)
-    index, counts = _targets("cross_entropy", target, x.shape[min(1, x.ndim - 1)], ignore_index)
-    log_sum = np.asarray(cpu.log_sum_exp(x, min(1, x.ndim - 1))).reshape(target.shape)
-    return _reduced(log_sum - _pick(x, index), _factors(index, counts, weight, x.dtype), reduction), log_sum
+    axis = min(1, x.ndim - 1)
+    if not lines.fits(x):
+        x = checks.widened(x)
+        index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
+        log_sum = softmax.log_sum_exp(x, (axis,)).reshape(target.shape)
+        factors = targets.factors(index, counts, weight, x.dtype)
+        return targets.reduced(log_sum - targets.pick(x, index), factors, reduction), log_sum
+    loss, log_sum, found = cpu.cross_entropy(x, _by_line(target, x.ndim, axis), axis)
+    loss, log_sum = loss.reshape(target.shape), log_sum.reshape(target.shape)
+    if weight is None and found.sum() == found.size and not (target == ignore_index).any():
+        factors = None
+    else:
+        index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
+        factors = targets.factors(index, counts, weight, loss.dtype)
+    return targets.reduced(loss, factors, reduction), log_sum
+
+
+def _by_line(x: np.ndarray, ndim: int, axis: int) -> np.ndarray:
+    """One element for each line of classes: with size 1 along their dimension."""
+    x = x if x.dtype != np.uint8 else x.astype(np.int64)
+    return np.ascontiguousarray(x).reshape(x.shape[:axis] + (1,) + x.shape[axis:] if ndim > 1 else 1)
 
 
 def _infer_cross_entropy_backward(
@@ -269,16 +225,20 @@ cross_entropy_backward_op = structured(
 
 @kernel(cross_entropy_backward_op, "cpu")
 def _cross_entropy_backward(grad, x, target, weight, log_sum, ignore_index: int, reduction: str) -> np.ndarray:
-    x, grad = checks.widened(x), checks.widened(grad)
-    axis = min(1, x.ndim - 1)
-    index, counts = _targets("cross_entropy", target, x.shape[axis], ignore_index)
-    scale = _spread(grad, _factors(index, counts, weight, x.dtype), index, reduction)
-    if x.ndim == 1:
-        log_sum, scale, index = log_sum.reshape(()), scale.reshape(()), index.reshape(())
-    result = cpu.scaled_probabilities(x, log_sum, scale, axis)
+    grad, axis = checks.widened(grad), min(1, x.ndim - 1)
+    index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
+    scale = targets.spread(grad, targets.factors(index, counts, weight, grad.dtype), index, reduction)
+    if lines.fits(x):
+        each = [_by_line(e, x.ndim, axis) for e in (target, log_sum, scale)]
+        return cpu.cross_entropy_backward(x, each[0], ignore_index, each[1], each[2], axis)
+    result = checks.widened(x) - _by_line(log_sum, x.ndim, axis)
+    np.exp(result, out=result)
+    result *= _by_line(scale, x.ndim, axis)
     if counts is not None:  # an ignored row of infinities must not give NaN
-        result = np.where(np.expand_dims(counts.reshape(log_sum.shape), axis), result, 0)
-    _put(result, index, -scale)
+        result = np.where(_by_line(counts, x.ndim, axis), result, 0)
+    if x.ndim == 1:
+        index, scale = index.reshape(()), scale.reshape(())
+    targets.put(result, index, -scale)
     return result
 
 

@@ -16,7 +16,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import native, rows
+from rushlight.kernels.cpu import softmax
 from rushlight.ops.selection import where_op
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -279,17 +279,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 
 
 def _logsumexp(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    trailing = dim == tuple(range(array.ndim - len(dim), array.ndim))
-    if dim and trailing and native.worthwhile(array):
-        return rows.logsumexp(array.reshape(-1, count_along(array.shape, dim))).reshape(
-            reduced_shape(array.shape, dim, keepdim)
-        )
-    wide = array.astype(np.float32) if array.dtype.itemsize == 2 else array
-    real = wide.real if wide.dtype.kind == "c" else wide
-    top = np.max(real, axis=dim, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, 0).astype(real.dtype)
-    total = np.log(np.add.reduce(np.exp(wide - top), axis=dim, keepdims=True)) + top
-    return total if keepdim else total.reshape(reduced_shape(array.shape, dim, False))
+    return softmax.log_sum_exp(array, dim).reshape(reduced_shape(array.shape, dim, keepdim))
 
 
 logsumexp_op = reduction(

@@ -16,7 +16,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import native, rows
+from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu import scan as cpu
 from rushlight.ops.reduction import accumulator_dtype
 from rushlight.return_types import named
 
@@ -64,8 +65,10 @@ cumprod_op = structured(
 
 def _scan(ufunc: np.ufunc) -> Callable:
     def scan(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
-        if dtype is dtypes.float32 and dim == x.ndim - 1 and native.worthwhile(x):
-            return rows.scan(ufunc, x, reverse)
+        if x.size >= native.WORTH and x.ndim:
+            found = cpu.accumulate(ufunc, x.astype(dtype.numpy, copy=False), dim, reverse)
+            if found is not None:
+                return found
         return _accumulate(ufunc, x, dim, dtype, reverse)
 
     return scan
@@ -149,12 +152,14 @@ def _positions(ufunc: np.ufunc, x: np.ndarray, dim: int) -> np.ndarray:
 
 @kernel(cummax_op, "cpu")
 def _cummax(x: np.ndarray, dim: int) -> np.ndarray:
-    return _positions(np.maximum, x, dim)
+    found = cpu.extreme_positions(x, dim, True) if x.ndim else None
+    return _positions(np.maximum, x, dim) if found is None else found
 
 
 @kernel(cummin_op, "cpu")
 def _cummin(x: np.ndarray, dim: int) -> np.ndarray:
-    return _positions(np.minimum, x, dim)
+    found = cpu.extreme_positions(x, dim, False) if x.ndim else None
+    return _positions(np.minimum, x, dim) if found is None else found
 
 
 def _running(name: str, op: Any, input: Tensor, dim: int) -> Any:
@@ -204,6 +209,9 @@ logcumsumexp_op = structured(
 def _logcumsumexp(x: np.ndarray, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return x.copy()
+    found = cpu.log_sums(x, dim)
+    if found is not None:
+        return found
     if x.dtype.kind != "c":
         return np.logaddexp.accumulate(x, axis=dim, dtype=np.float64).astype(x.dtype)
     result = np.moveaxis(x.copy(), dim, 0)

@@ -71,7 +71,6 @@ log_softmax_backward_op = structured(
 
 @kernel(softmax_op, "cpu")
 def _softmax(x: np.ndarray, dim: int) -> np.ndarray:
-    x = checks.widened(x)
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(1), x.dtype.type(np.nan))
     return cpu.softmax(x, dim)
@@ -79,7 +78,6 @@ def _softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 @kernel(log_softmax_op, "cpu")
 def _log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
-    x = checks.widened(x)
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(0), x.dtype.type(np.nan))
     return cpu.log_softmax(x, dim)
@@ -87,7 +85,6 @@ def _log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 @kernel(softmax_backward_op, "cpu")
 def _softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
-    grad, output = checks.widened(grad), checks.widened(output)
     if not grad.ndim:
         return np.zeros_like(output)
     return cpu.softmax_backward(grad, output, dim)
@@ -95,7 +92,6 @@ def _softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndar
 
 @kernel(log_softmax_backward_op, "cpu")
 def _log_softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
-    grad, output = checks.widened(grad), checks.widened(output)
     if not grad.ndim:
         return np.zeros_like(output)
     return cpu.log_softmax_backward(grad, output, dim)

@@ -13,10 +13,10 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import native, rows
+from rushlight.kernels.cpu.variance import variance
 from rushlight.ops.complex import complex
 from rushlight.ops.matmul import matmul
-from rushlight.ops.reduction import Dims, count_along, mean, reduced_samples, reduced_shape, sum
+from rushlight.ops.reduction import Dims, mean, reduced_samples, reduced_shape, sum
 
 Correction = int | float
 
@@ -30,19 +30,7 @@ def _infer_var(input: Meta, *, dim: tuple[int, ...], keepdim: bool, correction: 
 
 
 def _var(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: Correction) -> np.ndarray:
-    """The mean square of the distances to the mean, in double precision (a sum of squares minus a square would
-    cancel).
-    """
-    count = count_along(array.shape, dim)
-    trailing = dim == tuple(range(array.ndim - len(dim), array.ndim))
-    if trailing and type(correction) is int and count > correction and native.worthwhile(array):
-        return rows.variance(array.reshape(-1, count), correction).reshape(reduced_shape(array.shape, dim, keepdim))
-    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    center = np.true_divide(np.add.reduce(wide, axis=dim, keepdims=True), count)
-    distance = wide - center
-    square = distance.real**2 + distance.imag**2 if wide.dtype.kind == "c" else np.square(distance, out=distance)
-    total = np.add.reduce(square, axis=dim, keepdims=keepdim)
-    return np.true_divide(total, max(count - correction, 0))
+    return variance(array, dim, correction).reshape(reduced_shape(array.shape, dim, keepdim))
 
 
 def _reference(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: Correction) -> Any:

@@ -1,124 +1,106 @@
-"""softmax and cross entropy by rows: numpy for small arrays, native loops that keep a row in the cache for large
-ones."""
+"""softmax, its logarithm and their gradients along any dimension: numpy for small arrays, line programs for large ones.
+
+Half types stay as they are in memory and compute in float32.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, native
+from rushlight.kernels.cpu import allocator, lines, native
+from rushlight.kernels.half import compute_dtype
+from rushlight.kernels.line_source import LineProgram, Pass
 
-_SOFTMAX = """def kernel(lo, hi, layout, out, x):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        top = T(-inf)
-        for j in range(n):
-            top = fmax(top, load(x, at + j))
-        total = T(0.0)
-        for j in range(n):
-            y = exp(load(x, at + j) - top)
-            scratch_store(out, at + j, y)
-            total = reassociable_add(total, y)
-        scale = T(1.0) / total
-        for j in range(n):
-            scratch_store(out, at + j, scratch_load(out, at + j) * scale)
-"""
+_TOP = Pass("top = fmax(top, x)")
+_STARTS = (("top", "C(-inf)"), ("total", "W(0.0)"))
 
-_LOG_SUM = """def kernel(lo, hi, layout, out, x):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        top = T(-inf)
-        for j in range(n):
-            top = fmax(top, load(x, at + j))
-        total = T(0.0)
-        for j in range(n):
-            y = exp(load(x, at + j) - top)
-            total = reassociable_add(total, y)
-        store(out, row, top + T(log(total)))
-"""
-
-_SHIFTED = """def kernel(lo, hi, layout, out, x, log_sum):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        base = load(log_sum, row)
-        for j in range(n):
-            store(out, at + j, load(x, at + j) - base)
-"""
-
-_SOFTMAX_BACKWARD = """def kernel(lo, hi, layout, out, grad, y):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        total = T(0.0)
-        for j in range(n):
-            total = reassociable_add(total, load(grad, at + j) * load(y, at + j))
-        for j in range(n):
-            store(out, at + j, (load(grad, at + j) - total) * load(y, at + j))
-"""
-
-_LOG_SOFTMAX_BACKWARD = """def kernel(lo, hi, layout, out, grad, y):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        total = T(0.0)
-        for j in range(n):
-            total = reassociable_add(total, load(grad, at + j))
-        for j in range(n):
-            p = exp(load(y, at + j))
-            store(out, at + j, load(grad, at + j) - p * total)
-"""
-
-_PROBABILITIES = """def kernel(lo, hi, layout, out, x, log_sum, scale):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    for row in range(lo, hi):
-        at = row * n
-        base = load(log_sum, row)
-        factor = load(scale, row)
-        for j in range(n):
-            p = exp(load(x, at + j) - base)
-            store(out, at + j, p * factor)
-"""
+_SOFTMAX = LineProgram(
+    ("y",),
+    ("x",),
+    (*_STARTS, ("scale", "C(0.0)")),
+    (_TOP, Pass("e = x - top\ne = exp(e)\ntotal += e\ny = e", "scale = C(1.0 / total)"), Pass("y = y * scale")),
+)
+# A half type cannot keep the exponentials between two passes: they are made again.
+_SOFTMAX_HALF = LineProgram(
+    ("y",),
+    ("x",),
+    (*_STARTS, ("scale", "C(0.0)")),
+    (
+        _TOP,
+        Pass("e = x - top\ne = exp(e)\ntotal += e", "scale = C(1.0 / total)"),
+        Pass("e = x - top\ne = exp(e)\ny = e * scale"),
+    ),
+)
+_LOG_SOFTMAX = LineProgram(
+    ("y",),
+    ("x",),
+    (*_STARTS, ("norm", "C(0.0)")),
+    (
+        _TOP,
+        Pass("e = x - top\ne = exp(e)\ntotal += e", "norm = C(total)\nnorm = log(norm)"),
+        Pass("y = (x - top) - norm"),
+    ),
+)
+_LOG_SUM = LineProgram(
+    ("y",),
+    ("x",),
+    (*_STARTS, ("base", "C(0.0)")),
+    (
+        Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
+        Pass("e = x - base\ne = exp(e)\ntotal += e", "norm = C(total)\nnorm = log(norm)\ny = base + norm"),
+    ),
+    each=("y",),
+)
+_SOFTMAX_BACKWARD = LineProgram(
+    ("d",),
+    ("g", "y"),
+    (("total", "W(0.0)"), ("along", "C(0.0)")),
+    (Pass("total += g * y", "along = C(total)"), Pass("d = (g - along) * y")),
+)
+_LOG_SOFTMAX_BACKWARD = LineProgram(
+    ("d",),
+    ("g", "y"),
+    (("total", "W(0.0)"), ("along", "C(0.0)")),
+    (Pass("total += g", "along = C(total)"), Pass("e = exp(y)\nd = g - e * along")),
+)
 
 
-def _rows(source: str, arrays: str, n: int, out: np.ndarray, *ins: np.ndarray) -> np.ndarray:
-    native.over(native.compiled(source, arrays), ins[0].size // n, n, (n,), out, *ins)
+def _lines(program: LineProgram, axis: int, *ins: np.ndarray) -> np.ndarray:
+    out = allocator.empty(ins[0].shape, ins[0].dtype)
+    lines.run(program, (axis,), [lines.bits(out)], [lines.bits(x) for x in ins], ins[0].dtype)
     return out
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """`exp(x) / sum(exp(x))` along an axis."""
-    if axis == x.ndim - 1 and native.worthwhile(x):
-        return _rows(_SOFTMAX, "TT", x.shape[-1], allocator.empty(x.shape, x.dtype), x)
+    if lines.fits(x):
+        return _lines(_SOFTMAX if x.dtype.itemsize > 2 else _SOFTMAX_HALF, axis, x)
+    x = _wide(x)
     result = x - x.max(axis=axis, keepdims=True)
     np.exp(result, out=result)
     result /= result.sum(axis=axis, keepdims=True)
     return result
 
 
-def log_sum_exp(x: np.ndarray, axis: int) -> np.ndarray:
-    """`log(sum(exp(x)))` along an axis, which is not kept."""
-    if axis == x.ndim - 1 and native.worthwhile(x):
-        return _rows(_LOG_SUM, "TT", x.shape[-1], np.empty(x.shape[:-1], x.dtype), x)
-    if not x.shape[axis]:
-        return np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
-    top = x.max(axis=axis, keepdims=True)
-    shifted = x - top
-    np.exp(shifted, out=shifted)
-    return np.log(shifted.sum(axis=axis)) + top.squeeze(axis)
+def log_sum_exp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """`log(sum(exp(x)))` over axes, which keep size 1; -inf for nothing, or nothing but -inf."""
+    if lines.fits(x):
+        shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
+        out = np.empty(shape, compute_dtype(x.dtype))
+        lines.run(_LOG_SUM, axes, [out], [lines.bits(x)], x.dtype)
+        return out
+    x = _wide(x)
+    real = x.real if x.dtype.kind == "c" else x
+    top = real.max(axis=axes, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0).astype(real.dtype)
+    return np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
 
 
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """`log(softmax(x))` along an axis."""
-    if axis == x.ndim - 1 and native.worthwhile(x):
-        return _rows(_SHIFTED, "TTT", x.shape[-1], allocator.empty(x.shape, x.dtype), x, log_sum_exp(x, axis))
+    if lines.fits(x):
+        return _lines(_LOG_SOFTMAX, axis, x)
+    x = _wide(x)
     result = x - x.max(axis=axis, keepdims=True)
     result -= np.log(np.exp(result).sum(axis=axis, keepdims=True))
     return result
@@ -126,12 +108,10 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`output * (grad - sum(grad * output))`."""
-    grad = native.dense(grad)
-    if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(
-            _SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output
-        )
-    result = grad * output
+    if lines.fits(output) and grad.dtype == output.dtype:
+        return _lines(_SOFTMAX_BACKWARD, axis, native.dense(grad), output)
+    output = _wide(output)
+    result = _wide(grad) * output
     total = result.sum(axis=axis, keepdims=True)
     result -= output * total
     return result
@@ -139,30 +119,15 @@ def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndar
 
 def log_softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`grad - exp(output) * sum(grad)`."""
-    grad = native.dense(grad)
-    if axis == output.ndim - 1 and native.worthwhile(output, grad):
-        return _rows(
-            _LOG_SOFTMAX_BACKWARD, "TTT", output.shape[-1], allocator.empty(output.shape, output.dtype), grad, output
-        )
-    result = np.exp(output)
+    if lines.fits(output) and grad.dtype == output.dtype:
+        return _lines(_LOG_SOFTMAX_BACKWARD, axis, native.dense(grad), output)
+    grad = _wide(grad)
+    result = np.exp(_wide(output))
     result *= grad.sum(axis=axis, keepdims=True)
     return np.subtract(grad, result, out=result)
 
 
-def scaled_probabilities(x: np.ndarray, log_sum: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
-    """`exp(x - log_sum) * scale`; `log_sum` and `scale` have no dimension `axis`."""
-    if axis == x.ndim - 1 and native.worthwhile(x):
-        factors = np.ascontiguousarray(scale, x.dtype)
-        return _rows(
-            _PROBABILITIES,
-            "TTTT",
-            x.shape[-1],
-            allocator.empty(x.shape, x.dtype),
-            x,
-            np.ascontiguousarray(log_sum),
-            factors,
-        )
-    result = x - np.expand_dims(log_sum, axis)
-    np.exp(result, out=result)
-    result *= np.expand_dims(scale, axis)
-    return result
+def _wide(x: np.ndarray) -> np.ndarray:
+    """Half types as float32."""
+    wide = compute_dtype(x.dtype)
+    return x if wide == x.dtype else x.astype(wide)

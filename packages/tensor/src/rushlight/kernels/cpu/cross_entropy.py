@@ -1,0 +1,73 @@
+"""Cross entropy with class indices, as line programs along the dimension of classes.
+
+A target only takes part by comparison with the number of each class, so no target can lead out of an array; `found`
+says for each whether it was one of the classes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight.kernels.cpu import allocator, lines
+from rushlight.kernels.half import compute_dtype
+from rushlight.kernels.line_source import LineProgram, Pass
+
+_FORWARD = LineProgram(
+    ("loss", "log_sum", "found"),
+    ("x", "target"),
+    (("top", "C(-inf)"), ("total", "W(0.0)"), ("base", "C(0.0)"), ("picked", "W(0.0)"), ("hits", "W(0.0)")),
+    (
+        Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
+        Pass(
+            "e = x - base\n"
+            "e = exp(e)\n"
+            "hit = i64(j) == target\n"
+            "total += e\n"
+            "picked += select(hit, x, C(0.0))\n"
+            "hits += select(hit, C(1.0), C(0.0))",
+            "norm = C(total)\nnorm = log(norm)\nlog_sum = base + norm\nloss = log_sum - C(picked)\nfound = C(hits)",
+        ),
+    ),
+    each=("loss", "log_sum", "found", "target"),
+    integers=("target",),
+)
+
+_BACKWARD = LineProgram(
+    ("y",),
+    ("x", "target", "ignored", "log_sum", "scale"),
+    (),
+    (
+        Pass(
+            "e = x - log_sum\n"
+            "e = exp(e)\n"
+            "e = e * scale\n"
+            "e = select(i64(j) == target, e - scale, e)\n"
+            "y = select(target == ignored, C(0.0), e)"
+        ),
+    ),
+    each=("target", "ignored", "log_sum", "scale"),
+    integers=("target", "ignored"),
+)
+
+
+def cross_entropy(x: np.ndarray, target: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each target: `log(sum(exp(x))) - x[target]`, the logarithm, and 1 for a target that is a class (else 0).
+
+    `target` has size 1 along the axis of classes, as the results have.
+    """
+    compute = compute_dtype(x.dtype)
+    loss, log_sum, found = results = tuple([np.empty(target.shape, compute) for _ in range(3)])
+    lines.run(_FORWARD, (axis,), results, (lines.bits(x), target), x.dtype)
+    return loss, log_sum, found
+
+
+def cross_entropy_backward(
+    x: np.ndarray, target: np.ndarray, ignore_index: int, log_sum: np.ndarray, scale: np.ndarray, axis: int
+) -> np.ndarray:
+    """`(exp(x - log_sum) - one_hot(target)) * scale`, and 0 for ignored targets; all but `x` have size 1 along the
+    axis.
+    """
+    out = allocator.empty(x.shape, x.dtype)
+    ignored = np.full((1,) * x.ndim, ignore_index, np.int64)
+    lines.run(_BACKWARD, (axis,), (lines.bits(out),), (lines.bits(x), target, ignored, log_sum, scale), x.dtype)
+    return out
