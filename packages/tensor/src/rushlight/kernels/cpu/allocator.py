@@ -41,9 +41,8 @@ class Loan(np.ndarray):
     __slots__ = ("_block",)  # what is to be returned; only what `empty` lends has one
 
     def __del__(self) -> None:
-        block = getattr(self, "_block", None)
-        if block is not None:
-            returned = _returned
+        block, returned = getattr(self, "_block", None), _returned
+        if block is not None and returned is not None:  # None when the interpreter ends and modules are taken down
             returned.append(block)
             if len(returned) > 32:
                 _sort_returned()
@@ -52,7 +51,7 @@ class Loan(np.ndarray):
 _returned: deque[Loan] = deque()
 _free: dict[int, list[Loan]] = {}  # block size -> memory; touched only under the lock
 _lock = threading.Lock()
-_counts = {"hits": 0, "misses": 0, "reserved": 0, "cached": 0}
+_counts = {"hits": 0, "misses": 0, "reserved": 0, "reserved_peak": 0, "cached": 0}
 
 
 # Where Linux tells the memory that a container may use (control groups 2 and 1); the machine may have much more.
@@ -130,6 +129,7 @@ def _fresh(size: int) -> Loan:
             raise OutOfMemoryError(f"out of memory: cannot allocate {size} bytes for a tensor") from None
     with _lock:
         _counts["reserved"] += size
+        _counts["reserved_peak"] = max(_counts["reserved_peak"], _counts["reserved"])
     skip = -memory.ctypes.data % ALIGNMENT
     return memory[skip : skip + size].view(Loan)
 
@@ -155,8 +155,16 @@ def _sort_returned() -> None:
 
 
 def memory_stats() -> dict[str, int]:
-    """`reserved`: bytes held from the system; `cached`: of them, free for reuse; `allocated`: the rest; `hits`,
-    `misses`: requests."""
+    """`reserved`: bytes held from the system, `reserved_peak` the most of them at a time; `cached`: of them, free for
+    reuse; `allocated`: the rest; `hits`, `misses`: requests that were served from free memory, and those that were not.
+
+    Only results of 256 KiB and more count; smaller ones come from the system's own allocator.
+
+    Example:
+        >>> import rushlight
+        >>> sorted(rushlight.cpu.memory_stats())
+        ['allocated', 'cached', 'hits', 'misses', 'reserved', 'reserved_peak']
+    """
     with _lock:
         _drain()
         return {**_counts, "allocated": _counts["reserved"] - _counts["cached"]}
@@ -169,6 +177,13 @@ def empty_cache() -> None:
         _counts["reserved"] -= _counts["cached"]
         _counts["cached"] = 0
         _free.clear()
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Count `reserved_peak` from now on."""
+    with _lock:
+        _drain()
+        _counts["reserved_peak"] = _counts["reserved"]
 
 
 def set_cache_limit(nbytes: int) -> int:

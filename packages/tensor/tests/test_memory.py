@@ -1,0 +1,135 @@
+"""How much memory operations need: their result, and no hidden copies of what a kernel can read where it lies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from types import SimpleNamespace
+
+import pytest
+
+import rushlight
+from rushlight import cpu
+from rushlight.core.tensor import Tensor
+
+N = 700
+MARGIN = 1 << 18  # buffers of the size of a cache
+
+
+@pytest.fixture
+def peak():
+    """A function that says how many bytes a call needs at most, and how many its result has."""
+    before = cpu.set_cache_limit(0)
+
+    def measure(call):
+        call()  # makes plans and compiles
+        cpu.empty_cache()
+        tracemalloc.start()
+        try:
+            base = tracemalloc.get_traced_memory()[0]
+            result = call()
+            return tracemalloc.get_traced_memory()[1] - base, size(result)
+        finally:
+            tracemalloc.stop()
+
+    yield measure
+    cpu.set_cache_limit(before)
+
+
+def size(result) -> int:
+    if isinstance(result, (tuple, list)):
+        return sum(map(size, result))
+    return result.nbytes if isinstance(result, Tensor) else 0
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    """Tensors by name, and `layouts` of a matrix."""
+    x = rushlight.rand(N, N)
+    found = {
+        "x": x, "double": x.double(), "mask": x > 0.5, "into": rushlight.zeros(N, N),
+        "rows": rushlight.randint(0, N, (N,)), "index": rushlight.randint(0, N, (N, N)),
+        "layouts": [x, x.t(), rushlight.rand(N, 2 * N)[:, ::2], x[:1].expand(N, N)],
+    }  # fmt: skip
+    yield SimpleNamespace(**found)
+
+
+OPS = {
+    "add": lambda x, t: x + t.x,
+    "add row": lambda x, t: x + t.x[0],
+    "add number": lambda x, t: x + 2,
+    "add dtypes": lambda x, t: x + t.double,
+    "exp": lambda x, t: x.exp(),
+    "compare": lambda x, t: x > t.x[:1],
+    "where": lambda x, t: rushlight.where(t.mask, x, 0.0),
+    "sum": lambda x, t: x.sum(),
+    "mean of rows": lambda x, t: x.mean(1),
+    "mean of columns": lambda x, t: x.mean(0),
+    "amax": lambda x, t: x.amax(0),
+    "var": lambda x, t: x.var(1),
+    "softmax": lambda x, t: x.softmax(1),
+    "clone": lambda x, t: x.clone(),
+    "contiguous": lambda x, t: x.contiguous(),
+    "to float64": lambda x, t: x.double(),
+    "to bfloat16": lambda x, t: x.bfloat16(),
+    "cat": lambda x, t: rushlight.cat([x, t.x]),
+    "rows": lambda x, t: x[t.rows],
+    "gather": lambda x, t: x.gather(1, t.index),
+    "masked_fill": lambda x, t: x.masked_fill(t.mask, 0.0),
+    "add_": lambda x, t: t.into.add_(x).shape,
+    "copy_": lambda x, t: t.into.copy_(x).shape,
+    "fill a slice": lambda x, t: t.into.__setitem__(slice(0, 9), x[:9]),
+}
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_an_operation_needs_its_result_and_no_more(peak, tensors, op):
+    for x in tensors.layouts:
+        needed, result = peak(lambda x=x: OPS[op](x, tensors))
+        assert needed <= 1.1 * result + MARGIN, f"{needed} bytes for a result of {result}, strides {x.stride()}"
+
+
+def test_the_measure_sees_a_hidden_copy(peak):
+    x = rushlight.rand(N, N)
+    needed, result = peak(lambda: (x + 1).sum())
+    assert needed > result + x.nbytes
+
+
+def test_tensors_that_live_till_the_end_end_quietly():
+    code = "import rushlight; x = rushlight.rand(1000, 1000); y = x + 1"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr == ""
+
+
+def test_statistics_follow_tensors():
+    cpu.empty_cache()
+    before = cpu.memory_allocated()
+    cpu.reset_peak_memory_stats()
+    x = rushlight.empty(1000, 1000).add_(1) + 1
+    assert cpu.memory_allocated() - before >= x.nbytes
+    assert cpu.max_memory_reserved() >= cpu.memory_reserved() >= cpu.memory_allocated()
+    del x
+    assert cpu.memory_allocated() == before
+    cpu.empty_cache()
+    assert cpu.memory_reserved() == cpu.memory_allocated()
+    cpu.reset_peak_memory_stats()
+    assert cpu.max_memory_reserved() == cpu.memory_reserved()
+
+
+def test_the_cpu_is_a_device_like_others():
+    assert cpu.is_available() and cpu.is_initialized() and cpu.device_count() == 1 and cpu.current_device() == "cpu"
+    cpu.set_device("cpu")
+    cpu.synchronize()
+    other = cpu.Stream()
+    with cpu.stream(other):
+        assert cpu.current_stream() is other
+        with cpu.stream(None):
+            assert cpu.current_stream() is other
+    assert cpu.current_stream() is not other
+    event = cpu.Event()
+    event.record(other)
+    other.wait_event(event)
+    event.wait()
+    event.synchronize()
+    assert event.query()
