@@ -121,3 +121,13 @@ def test_forms_of_variance():
     assert big.var().item() == 64  # a sum of squares less a square would lose it
     with pytest.raises(TypeError, match="not both"):
         x.var(0, unbiased=True, correction=1)
+
+
+@pytest.mark.parametrize("name", "uint8 int8 int16 uint16 int32 uint32".split())
+def test_sums_in_the_dtype_of_short_integers_wrap(name):
+    kind = getattr(rushlight, name)
+    many = rushlight.full((3,), 100, dtype=kind)
+    limit = rushlight.iinfo(kind).max
+    total = rushlight.cat([many, rushlight.full((1,), limit, dtype=kind)]).sum(dtype=kind)
+    assert total.numpy().dtype == name and total.item() == (300 + limit - rushlight.iinfo(kind).min) % (
+        1 << rushlight.iinfo(kind).bits) + rushlight.iinfo(kind).min

@@ -69,8 +69,8 @@ def added(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
     return np.add.reduce(array, axis=dim, dtype=wide, keepdims=keepdim)
 
 
-# The same for all elements of a contiguous array in the dtype of the result, which need no care.
-added.whole = lambda array: np.add.reduce(array, axis=None)  # type: ignore[attr-defined]
+# The same for all elements of a contiguous array in the dtype of the result; numpy alone would widen short integers.
+added.whole = lambda array: np.add.reduce(array, None, array.dtype)  # type: ignore[attr-defined]
 
 
 sum_op = reduction(
