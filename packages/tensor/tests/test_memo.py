@@ -1,5 +1,6 @@
 """Functions that remember their calls: a second call is the first one, and only an equal call is."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,31 @@ def test_views_are_the_same_the_second_time(order, first, second):
             view, expected = call(x), rushlight.tensor(call(x + 0).tolist())
             assert rushlight.equal(view, expected)
             assert view.storage() is x.storage() or view.numel() == 0
+
+
+BOUNDS = st.none() | st.integers(-5, 5)
+ITEMS = st.integers(-3, 2) | st.builds(slice, BOUNDS, BOUNDS, st.none() | st.integers(1, 3)) | st.none()
+
+
+@given(st.lists(ITEMS, min_size=1, max_size=4).map(tuple), st.integers(-3, 2))
+def test_indices_are_the_same_the_second_time(index, other):
+    array = np.arange(27).reshape(3, 3, 3)
+    x = rushlight.tensor(array)
+    if sum(item is not None for item in index) > 3:
+        return
+    for again in (index, index, tuple([other if isinstance(item, int) else item for item in index])):
+        assert x[again].tolist() == array[again].tolist()
+        assert x[(..., *again)].tolist() == array[(..., *again)].tolist()
+
+
+def test_integers_out_of_range_are_refused_every_time():
+    x = rushlight.zeros(2, 3)
+    x[1, 2], x[1, 2]
+    for index in ((1, 3), (2, 0), (-3, 0)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            x[index]
+    with pytest.raises(TypeError):
+        x[0.0:1.0, 0]
 
 
 @pytest.mark.parametrize("size", [2, (2,), (2, 3)])

@@ -81,16 +81,17 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     numpy = op.numpy
     remember = op.name != "detach"
 
-    def made(x: Tensor, numbers: tuple, array: np.ndarray, m: Meta, index: int | None = None) -> Tensor:
-        view = _new(Tensor)
-        view._array = array
-        view._meta = m
-        storage = x._storage
-        view._storage = x.storage() if storage is None else storage
-        view._auto = (x, op, numbers, params, index) if remember else None
+    def made(x: Tensor, array: np.ndarray, m: Meta, index: int) -> Tensor:
+        view = wrap(array, m, x.storage())
+        view._auto = (x, op, (), params, index)
         return view
 
-    def run(x: Tensor) -> Tensor:  # `made` spelled out: views are the commonest calls of all
+    if not isinstance(out, Meta):
+        return lambda x: tuple(
+            [made(x, array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))]
+        )
+
+    def run(x: Tensor) -> Tensor:  # spelled out, like the next one: views are the commonest calls of all
         view = _new(Tensor)
         view._array = numpy(x._array, *params)
         view._meta = out
@@ -99,11 +100,16 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         view._auto = (x, op, (), params, None) if remember else None
         return view
 
-    if not isinstance(out, Meta):
-        return lambda x: tuple(
-            [made(x, (), array, m, i) for i, (array, m) in enumerate(zip(numpy(x._array, *params), out))]
-        )
-    return run if len(metas) == 1 else lambda x, *numbers: made(x, numbers, numpy(x._array, *numbers, *params), out)
+    def run_at(x: Tensor, number: Any) -> Tensor:
+        view = _new(Tensor)
+        view._array = numpy(x._array, number, *params)
+        view._meta = out
+        storage = x._storage
+        view._storage = x.storage() if storage is None else storage
+        view._auto = (x, op, (number,), params, None)
+        return view
+
+    return run if len(metas) == 1 else run_at
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -156,7 +162,18 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     if function in EXACT:
         return _plan_exact(function, metas, params, out)
     compute = _on_arrays(function, metas, params)
-    if op.mutates:
+    if len(op.mutates) == 1:
+        (place,) = op.mutates
+
+        def run(*operands: Any) -> Any:
+            compute(*operands)
+            target = operands[place]
+            storage = target._storage
+            if storage is None:
+                storage = target.storage()
+            storage.version += 1
+            return target
+    elif op.mutates:
         def run(*operands: Any) -> Any:
             compute(*operands)
             for i in op.mutates:

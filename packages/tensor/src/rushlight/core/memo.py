@@ -68,7 +68,7 @@ def _learn(memo: dict, key: tuple, call: Callable, tensors: tuple, args: tuple, 
     same = _check(args)
     if key in memo or same is None or not all(type(x) is int or type(x) in _PLAIN for x in kwargs.values()):
         return call(*tensors, *args, **kwargs)
-    recorder = _Recorder()
+    recorder = Recorder()
     with dispatch.push(recorder):
         result = call(*tensors, *args, **kwargs)
     if len(memo) >= PLAN_LIMIT:
@@ -107,7 +107,7 @@ def _ints_inside(args: tuple) -> bool:
     return sum(args[0]).__class__ is int
 
 
-class _Recorder:
+class Recorder:
     """The handler that notes the op calls of one run of a function."""
 
     def __init__(self) -> None:

@@ -62,6 +62,13 @@ class Storage:
         return f"<Storage of {self.nbytes()} bytes, version {self.version}>"
 
 
+def whole_storage(array: np.ndarray) -> Storage:
+    """The storage of an array of foreign code that is no part of another one."""
+    storage = object.__new__(Storage)
+    storage.base, storage.version, storage.exposed = array, 0, True
+    return storage
+
+
 def address(array: np.ndarray) -> int:
     """The address of an array's first element."""
     return array.__array_interface__["data"][0]

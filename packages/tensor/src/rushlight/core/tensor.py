@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core import dtypes, siblings
-from rushlight.core.devices import device
+from rushlight.core.devices import cpu, device
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.meta import Meta, Size, meta
 from rushlight.core.storage import Storage, address
@@ -235,7 +235,10 @@ class Tensor(_Attached):
             >>> rushlight.tensor([3]).item()
             3
         """
-        if self._meta.numel != 1:
+        m = self._meta
+        if m.numel == 1 and m.device is cpu and m.dtype is not dtypes.bfloat16:
+            return self._array.item()
+        if m.numel != 1:
             raise RuntimeError(f"item: a Tensor with {self._meta.numel} elements cannot be converted to Scalar; "
                                f"its shape is {shape_text(self.shape)}: index one element first")
         return self._host_array("item").item()

@@ -14,7 +14,7 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
 from rushlight.core.meta import meta, of_array, strides_in_order
-from rushlight.core.storage import Storage, address, window
+from rushlight.core.storage import Storage, address, whole_storage, window
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.allocation import arange_op, empty_op, full_op
 
@@ -369,7 +369,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         array([5., 0.])
     """
     if type(array) is np.ndarray and array.base is None and array.flags.c_contiguous:
-        return wrap(array, of_array(array), Storage(array, exposed=True))
+        return wrap(array, of_array(array), whole_storage(array))
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"from_numpy: array must be a numpy.ndarray, got {type(array).__name__}; use rushlight.tensor(...)"

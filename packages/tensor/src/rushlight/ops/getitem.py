@@ -15,6 +15,7 @@ from rushlight.core.declare import view
 from rushlight.core.front import extend_tensor
 from rushlight.core.op import HANDLERS, INPLACE, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.ops import basic_index
 from rushlight.ops.copy import copy_op, fill_op
 from rushlight.ops.create import filled, tensor
 from rushlight.ops.index import index_op, masked_select_op
@@ -51,8 +52,15 @@ def getitem(self: Tensor, index: Any) -> Any:
         (tensor([4, 5, 6]), tensor([[1, 3],
                 [4, 6]]), tensor([5, 6]))
     """
-    if index.__class__ is int:
+    kind = index.__class__
+    if kind is int:
         return _select(self, index, 0)
+    if kind is tuple and not HANDLERS and (key := basic_index.key(self, index)) is not None:
+        return basic_index.part(self, index, key, _getitem)
+    return _getitem(self, index)
+
+
+def _getitem(self: Tensor, index: Any) -> Any:
     part, indices, backward = _views(self, index)
     if backward:
         part = flip_op.apply((part,), (backward,))

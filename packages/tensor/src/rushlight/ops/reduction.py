@@ -89,7 +89,7 @@ def accumulator_dtype(input: Tensor, dtype: dtype | None) -> dtype:
     return dtype or (input.dtype if input.dtype.is_inexact else dtypes.int64)
 
 
-@function()
+@function(memo=True)
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """Sum of the elements over `dim` (all dimensions by default); integers and bools add up in int64.
 
@@ -153,7 +153,7 @@ mean_op = reduction(
 )
 
 
-@function()
+@function(memo=True)
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """Mean of the elements over `dim` (all dimensions by default); NaN over nothing.
 
@@ -198,7 +198,7 @@ prod_op = reduction(
 )
 
 
-@function()
+@function(memo=True)
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """Product of the elements, of all or along `dim`; integers and bools multiply in int64.
 
@@ -245,7 +245,7 @@ def _test_dims(name: str, dim: Dims, ndim: int) -> tuple[int, ...]:
     return () if isinstance(dim, (tuple, list)) and not dim else check_dims(name, dim, ndim)
 
 
-@function()
+@function(memo=True)
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Is one of the elements over `dim` nonzero? False over nothing; NaN counts as nonzero.
 
@@ -257,7 +257,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return any_op.apply((input,), (_test_dims("any", dim, input.ndim), bool(keepdim), _truth_dtype(input)))
 
 
-@function()
+@function(memo=True)
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Are all of the elements over `dim` nonzero? True over nothing; NaN counts as nonzero.
 
@@ -292,7 +292,7 @@ logsumexp_op = reduction(
 )
 
 
-@function()
+@function(memo=True)
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """Logarithm of the sum of the exponentials over `dim`: `log(sum(exp(input)))`, without overflow; -inf over nothing.
 

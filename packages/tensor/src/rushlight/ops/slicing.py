@@ -31,7 +31,7 @@ _LEAD = tuple([(slice(None),) * d for d in range(65)])  # the index that passes 
 
 def _select(array: np.ndarray, index: int, dim: int) -> np.ndarray:
     try:
-        return array[(*_LEAD[dim], index, ...)]
+        return array[(*_LEAD[dim], index, ...)] if dim or array.ndim == 1 else array[index]
     except IndexError:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {array.shape[dim]}") from None
 
@@ -86,7 +86,8 @@ def _infer_slice(input: Meta, start: Meta, *, dim: int, length: int, step: int) 
 
 
 def _slice(array: np.ndarray, start: int, dim: int, length: int, step: int) -> np.ndarray:
-    result = array[(*_LEAD[dim], slice(start, start + length * step, step))]
+    part = slice(start, start + length * step, step)
+    result = array[(*_LEAD[dim], part)] if dim else array[part]
     if result.shape[dim] != length:
         raise IndexError(
             f"slice: start {start} with length {length} exceeds dimension {dim} of size {array.shape[dim]}"
