@@ -81,3 +81,47 @@ def test_bool_tensors_add_with_bool_factors_and_do_not_subtract():
 def test_integers_cannot_be_filled_with_complex_numbers():
     with pytest.raises(RuntimeError, match="complex"):
         rushlight.full_like(rushlight.tensor([1]), 1j)
+
+
+def test_matrices_without_elements_have_norm_and_condition_zero():
+    empty = rushlight.zeros(2, 0, 0)
+    for order in (2, -2, 1, float("inf"), "fro", "nuc"):
+        assert rushlight.linalg.cond(empty, order).tolist() == [0, 0]
+    assert rushlight.linalg.matrix_norm(rushlight.zeros(0, 3), 2) == 0
+
+
+def test_frequencies_are_not_integers():
+    assert rushlight.fft.fftfreq(5, 0.5).tolist() == pytest.approx(np.fft.fftfreq(5, 0.5))
+    assert rushlight.fft.rfftfreq(4).tolist() == pytest.approx(np.fft.rfftfreq(4))
+    with pytest.raises(RuntimeError, match="floating point"):
+        rushlight.fft.fftfreq(4, dtype=rushlight.int32)
+
+
+def test_xlogy_of_zero_is_zero_where_the_logarithm_is_not_a_number():
+    found = rushlight.xlogy(rushlight.zeros(3), rushlight.tensor([-3.0, 0.0, float("nan")])).tolist()
+    assert found[:2] == [0, 0] and np.isnan(found[2])
+
+
+def test_random_tensors_like_another_have_its_layout():
+    x = rushlight.zeros(2, 3, 4, 5).contiguous(memory_format=rushlight.channels_last)
+    made = (rushlight.rand_like(x), rushlight.randn_like(x), rushlight.randint_like(x, 5), rushlight.complex(x, x))
+    for like in made:
+        assert like.stride() == x.stride()
+    assert rushlight.rand(2, dtype=rushlight.complex64).imag.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "actual, expected, text",
+    [
+        ([1, 2], [1, 3], "Tensor-likes are not equal!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+                         "Greatest absolute difference: 1 at index (1,)\nGreatest relative difference: 0.33"),
+        ([True], [False], "Tensor-likes are not equal!"),
+        ([1.0], [1.5], "Tensor-likes are not close!"),
+    ],
+)  # fmt: skip
+def test_assert_close_says_what_differs(actual, expected, text):
+    with pytest.raises(AssertionError) as found:
+        rushlight.testing.assert_close(rushlight.tensor(actual), rushlight.tensor(expected))
+    assert str(found.value).startswith(text)
+    with pytest.raises(AssertionError, match=r"The failure occurred for item \[1\]\['a'\]"):
+        rushlight.testing.assert_close([0, {"a": True}], [0, {"a": False}])

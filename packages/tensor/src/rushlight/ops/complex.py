@@ -9,6 +9,7 @@ from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise, structured, view
 from rushlight.core.errors import shape_text
 from rushlight.core.front import check_tensors, export, extend_tensor, function
+from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import EXACT
@@ -150,7 +151,9 @@ def _infer_complex(real: Meta, imag: Meta) -> Meta:
             f"complex: Expected both inputs to be Half, Float or Double tensors of one dtype, got {real.dtype.name} "
             f"and {imag.dtype.name}"
         )
-    return meta(real.dtype.to_complex(), broadcast_shapes_of("complex", (real, imag)), None, real.device)
+    shape = broadcast_shapes_of("complex", (real, imag))
+    strides = real.strides if real.strides == imag.strides and is_dense(real) else None
+    return meta(real.dtype.to_complex(), shape, strides, real.device)
 
 
 complex_op = structured(

@@ -67,7 +67,7 @@ def _sublists(args: tuple) -> tuple[str, list[Tensor]]:
     def text(labels: Sequence) -> str:
         for label in labels:
             if label is not Ellipsis and not 0 <= label < 52:
-                raise RuntimeError(f"einsum: expected subscripts in the range [0, 52), got {label}")
+                raise ValueError(f"einsum: expected subscripts in the range [0, 52), got {label}")
         return "".join(["..." if label is Ellipsis else _LETTERS[label] for label in labels])
 
     operands, lists = list(args[: len(args) // 2 * 2 : 2]), [text(labels) for labels in args[1::2]]

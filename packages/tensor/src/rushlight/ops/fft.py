@@ -17,7 +17,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.ops.create import from_numpy
+from rushlight.ops.create import as_dtype, from_numpy
 from rushlight.ops.padding import pad_constant
 
 Dims = int | Sequence[int] | None
@@ -289,7 +289,7 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `fft`'s results: `[0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (n d)`."""
-    return _frequencies(np.fft.fftfreq(n, d), dtype, device, requires_grad)
+    return _frequencies("fft.fftfreq", n, n, d, dtype, device, requires_grad)
 
 
 @function(namespace="fft", method=False)
@@ -303,11 +303,18 @@ def rfftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `rfft`'s results: `[0, 1, ..., n // 2] / (n d)`."""
-    return _frequencies(np.fft.rfftfreq(n, d), dtype, device, requires_grad)
+    return _frequencies("fft.rfftfreq", n // 2 + 1, n, d, dtype, device, requires_grad)
 
 
-def _frequencies(values: np.ndarray, dtype: Dtype | None, device: Any, requires_grad: bool) -> Tensor:
-    made = from_numpy(values.astype((dtype or dtypes.get_default_dtype()).numpy)).to(as_device(device))
+def _frequencies(
+    name: str, count: int, n: int, d: float, dtype: Dtype | None, device: Any, requires_grad: bool
+) -> Tensor:
+    kind = as_dtype(name, dtype)
+    if not kind.is_inexact:
+        raise RuntimeError(f"{name}: requires a floating point or complex dtype, got {kind.name}")
+    places = np.arange(count)
+    values = np.where(places > (n - 1) // 2, places - n, places) if name == "fft.fftfreq" else places
+    made = from_numpy(np.divide(values, n * d if n else np.nan).astype(kind.numpy)).to(as_device(device))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -14,7 +14,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.allocation import empty_op, full_op
 from rushlight.ops.copy import fill_
 from rushlight.ops.create import Device, as_dtype, filled, finish, sizes, tensor
-from rushlight.ops.random import draw, integers, normal_tensor, uniform_op
+from rushlight.ops.random import integers, normal_tensor, uniform_tensor
 
 
 def _empty_like(name: str, input: Tensor, wanted: Any, device: Device, order: memory_format | None) -> Tensor:
@@ -115,6 +115,13 @@ def _place(name: str, input: Tensor, wanted: Any, device: Device) -> tuple[tuple
     return m.shape, as_dtype(name, wanted, m.dtype), m.device if device is None else as_device(device)
 
 
+def _laid_out(name: str, drawn: Tensor, input: Tensor, order: memory_format | None) -> Tensor:
+    """Numbers in row-major order, brought into the memory format of another tensor or one that was asked for."""
+    if input._meta.contiguous and (order is None or order is preserve_format):
+        return drawn
+    return _empty_like(name, input, drawn.dtype, drawn.device, order).copy_(drawn)
+
+
 @function(method=False, memo=True)
 def rand_like(
     input: Tensor,
@@ -129,9 +136,10 @@ def rand_like(
 ) -> Tensor:
     """Random numbers, uniform in [0, 1), in the shape of `input`.
 
-    Raises RuntimeError for dtypes that are not floating point.
+    Raises RuntimeError for integer dtypes.
     """
-    return finish(draw(uniform_op, *_place("rand_like", input, dtype, device), generator), requires_grad)
+    drawn = uniform_tensor(*_place("rand_like", input, dtype, device), generator)
+    return finish(_laid_out("rand_like", drawn, input, memory_format), requires_grad)
 
 
 @function(method=False, memo=True)
@@ -147,7 +155,8 @@ def randn_like(
     memory_format: memory_format = preserve_format,
 ) -> Tensor:
     """Standard normal numbers in the shape of `input`. Raises RuntimeError for integer dtypes."""
-    return finish(normal_tensor(*_place("randn_like", input, dtype, device), generator), requires_grad)
+    drawn = normal_tensor(*_place("randn_like", input, dtype, device), generator)
+    return finish(_laid_out("randn_like", drawn, input, memory_format), requires_grad)
 
 
 @function(method=False)
@@ -169,9 +178,8 @@ def randint_like(
     Raises RuntimeError unless low < high.
     """
     low, high = (0, low) if high is None else (low, high)
-    return finish(
-        integers(int(low), int(high), *_place("randint_like", input, dtype, device), generator), requires_grad
-    )
+    drawn = integers(int(low), int(high), *_place("randint_like", input, dtype, device), generator)
+    return finish(_laid_out("randint_like", drawn, input, memory_format), requires_grad)
 
 
 # Methods that make tensors of the same dtype

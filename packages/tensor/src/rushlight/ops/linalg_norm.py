@@ -146,7 +146,10 @@ def matrix_norm_of(name: str, A: Tensor, ord: Order, dim: Sequence[int], keepdim
         from rushlight.ops.linalg_svd import svdvals  # svd needs norms for nothing, norms need svd only here
 
         values = svdvals(A.movedim((row, column), (-2, -1)))
-        values = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+        if ord == "nuc" or not values.shape[-1]:  # a matrix without elements has norm 0
+            values = values.sum(-1)
+        else:
+            values = values.amax(-1) if ord == 2 else values.amin(-1)
         return _kept(values, (row, column), keepdim)
     if abs(ord) == 1:
         row, column = column, row

@@ -253,6 +253,8 @@ def cond(A: Tensor, p: int | float | str | None = None) -> Tensor:
         )
         return ratio
     check_matrix("linalg.cond", "A", A._meta, square=True)
+    if not A.shape[-1]:
+        return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
     singular = A.detach().to(dtypes.promote_types(A.dtype, dtypes.float64)).det() == 0 if A.numel() else None
     if singular is not None and bool(singular.any()):
         result = A.new_full(A.shape[:-2], math.inf, dtype=A.dtype.to_real())
@@ -326,10 +328,9 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X with the smallest `norm(A X - B)`, sums of squared residuals, ranks and singular values.
 
-    Shapes: `(*, m, n)`, `(*, m, k)` or vectors `(*, m)` -> `(*, n, k)`. Residuals are empty unless m > n and A has full
-    rank. Drivers `gels`,
-    `gelsy` (default), `gelsd`, `gelss` decide which of the other results are given. Raises RuntimeError for shapes that
-    do not fit.
+    Shapes: `(*, m, n)`, `(*, m, k)` or vectors `(*, m)` -> `(*, n, k)`. Drivers `gels`, `gelsy` (default), `gelsd` and
+    `gelss` decide which of the other results are given: residuals are empty with `gelsy`, and unless m > n and A has
+    full rank. Raises RuntimeError for shapes that do not fit.
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
@@ -350,7 +351,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         full = True
     else:
         full = bool((rank == n).all())
-    if m <= n or not full:
+    if driver == "gelsy" or m <= n or not full:
         residuals = residuals.reshape(-1).narrow(0, 0, 0)
     if vector:
         solution = solution.squeeze(-1)

@@ -63,9 +63,9 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 @function(name="vander", namespace="linalg", method=False, out=False)
 def _linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Rising powers of each element: `(*, n)` -> `(*, n, N)`, N = n by default. Raises RuntimeError for N < 2."""
-    count = x.shape[-1] if N is None else N
-    if count < 1 or N is not None and N <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
+    count = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if count <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {count}")
     return stack(_powers(x, count), -1)
 
 

@@ -192,7 +192,7 @@ def rand(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Random numbers, uniform in [0, 1). Raises RuntimeError for a dtype that is not floating point.
+    """Random numbers, uniform in [0, 1) (of complex ones both parts). Raises RuntimeError for an integer dtype.
 
     Example:
         >>> import rushlight
@@ -200,7 +200,7 @@ def rand(
         rushlight.Size([2, 3])
     """
     shape = sizes("rand", args if size is None else (size,))
-    return finish(draw(uniform_op, shape, as_dtype("rand", dtype), as_device(device), generator), requires_grad)
+    return finish(uniform_tensor(shape, as_dtype("rand", dtype), as_device(device), generator), requires_grad)
 
 
 @function(method=False, memo=True)
@@ -225,6 +225,13 @@ def randn(
     """
     shape = sizes("randn", args if size is None else (size,))
     return finish(normal_tensor(shape, as_dtype("randn", dtype), as_device(device), generator), requires_grad)
+
+
+def uniform_tensor(shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers in [0, 1) of a floating or complex dtype."""
+    if wanted.is_complex:
+        return draw(uniform_op, (*shape, 2), wanted.to_real(), device, generator).view(wanted).squeeze(-1)
+    return draw(uniform_op, shape, wanted, device, generator)
 
 
 def normal_tensor(shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:

@@ -9,7 +9,6 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.core.dtypes import dtype
-from rushlight.core.errors import shape_text
 from rushlight.core.generator import default_generator
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import Device, as_dtype, sizes, tensor
@@ -69,24 +68,34 @@ def _compare(
 ) -> None:
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
-            raise AssertionError(
-                f"The keys of the mappings do not match{where}: {sorted(map(str, actual))} and "
-                f"{sorted(map(str, expected))}"
+            raise _failure(
+                "The keys of the mappings do not match:\n"
+                f"Missing keys in the actual mapping: {sorted(set(expected) - set(actual), key=str)}\n"
+                f"Additional keys in the actual mapping: {sorted(set(actual) - set(expected), key=str)}",
+                where,
             )
         for key, value in expected.items():
             _compare(actual[key], value, rtol, atol, equal_nan, checks, f"{where}[{key!r}]")
         return
     if _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            raise AssertionError(f"The length of the sequences mismatch{where}: {len(actual)} != {len(expected)}")
+            raise _failure(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", where)
         for i, pair in enumerate(zip(actual, expected)):
             _compare(*pair, rtol, atol, equal_nan, checks, f"{where}[{i}]")
         return
     if actual is None or expected is None:
         if actual is not expected:
-            raise AssertionError(f"None mismatch{where}: {actual} is not {expected}")
+            raise _failure(f"None mismatch: {actual} is not {expected}", where)
+        return
+    if isinstance(actual, bool) and isinstance(expected, bool):
+        if actual is not expected:
+            raise _failure(f"Booleans mismatch: {actual} is not {expected}", where)
         return
     _compare_values(_value(actual), _value(expected), rtol, atol, equal_nan, checks, where)
+
+
+def _failure(text: str, where: str) -> AssertionError:
+    return AssertionError(f"{text}\n\nThe failure occurred for item {where}" if where else text)
 
 
 def _is_sequence(x: Any) -> bool:
@@ -109,19 +118,17 @@ def _compare_values(
     actual: Tensor, expected: Tensor, rtol: float | None, atol: float | None, equal_nan: bool, checks: dict, where: str
 ) -> None:
     if actual.shape != expected.shape:
-        raise AssertionError(
-            f"The values for attribute 'shape' do not match{where}: {shape_text(actual.shape)} != "
-            f"{shape_text(expected.shape)}."
-        )
+        raise _failure(f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}.", where)
     for name in ("device", "dtype"):
         if checks[name] and getattr(actual, name) != getattr(expected, name):
-            raise AssertionError(
-                f"The values for attribute '{name}' do not match{where}: {getattr(actual, name)} != "
-                f"{getattr(expected, name)}."
+            raise _failure(
+                f"The values for attribute '{name}' do not match: {getattr(actual, name)} != "
+                f"{getattr(expected, name)}.",
+                where,
             )
     if checks["stride"] and actual.stride() != expected.stride():
-        raise AssertionError(
-            f"The values for attribute 'stride()' do not match{where}: {actual.stride()} != {expected.stride()}."
+        raise _failure(
+            f"The values for attribute 'stride()' do not match: {actual.stride()} != {expected.stride()}.", where
         )
     if rtol is None or atol is None:
         pairs = [_TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (actual, expected)]
@@ -139,8 +146,10 @@ def _wide(x: Tensor) -> np.ndarray:
 def _compare_arrays(
     actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float, equal_nan: bool, where: str
 ) -> None:
-    if actual.dtype.kind in "biu" and expected.dtype.kind in "biu" and not rtol and not atol:
-        close, difference = actual == expected, np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+    exact, allowed = not rtol and not atol, ["", ""]
+    if exact and actual.dtype.kind in "biu" and expected.dtype.kind in "biu":
+        high, low = np.maximum(actual, expected), np.minimum(actual, expected)
+        close, difference = actual == expected, np.subtract(high, low, dtype=np.result_type(high, np.int8))
     else:
         difference = np.abs(actual.astype(np.complex128) - expected.astype(np.complex128))
         close = (actual == expected) | (np.isfinite(difference) & (difference <= atol + rtol * np.abs(expected)))
@@ -148,20 +157,23 @@ def _compare_arrays(
         close = close | (np.isnan(actual) & np.isnan(expected))
     if close.all():
         return
+    if not exact:
+        allowed = [f" (up to {atol} allowed)", f" (up to {rtol} allowed)"]
+    verdict = "equal" if exact else "close"
     if not close.ndim:
-        raise AssertionError(
-            f"Scalars are not close{where}!\n\nExpected {expected} but got {actual}.\nAbsolute difference: "
-            f"{difference} (up to "
-            f"{atol} allowed)\nRelative difference: {difference / np.abs(expected)} (up to {rtol} allowed)"
+        raise _failure(
+            f"Scalars are not {verdict}!\n\nExpected {expected} but got {actual}.\nAbsolute difference: "
+            f"{difference}{allowed[0]}\nRelative difference: {difference / np.abs(expected)}{allowed[1]}",
+            where,
         )
     wrong, total = int((~close).sum()), close.size
     relative = np.where(close, 0, difference / np.abs(expected))
     difference = np.where(close, 0, difference)
-    lines = [f"Tensor-likes are not close{where}!", "", f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"]
-    for kind, values, allowed in (("absolute", difference, atol), ("relative", relative, rtol)):
+    lines = [f"Tensor-likes are not {verdict}!", "", f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"]
+    for kind, values, limit in (("absolute", difference, allowed[0]), ("relative", relative, allowed[1])):
         place = tuple(int(i) for i in np.unravel_index(np.nanargmax(np.nan_to_num(values, nan=np.inf)), values.shape))
-        lines.append(f"Greatest {kind} difference: {values[place]} at index {place} (up to {allowed} allowed)")
-    raise AssertionError("\n".join(lines))
+        lines.append(f"Greatest {kind} difference: {values[place]} at index {place}{limit}")
+    raise _failure("\n".join(lines), where)
 
 
 def make_tensor(
