@@ -21,6 +21,8 @@ def axes_of(x: Tensor, axis: Axes | None) -> tuple[int, ...]:
 
 def folded(function: Callable, x: Tensor, axis: Axes | None, keepdims: bool, **options: Any) -> Tensor:
     """A reduction over the axes. Over no axis each element is reduced alone; for PyTorch no dims are all of them."""
+    if axis is None and not keepdims:
+        return function(x, **options)
     axes = axes_of(x, axis)
     if not axes:
         return function(x.unsqueeze(-1), dim=-1, **options)
