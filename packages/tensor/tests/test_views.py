@@ -118,3 +118,11 @@ def test_memory_is_exchanged_without_copies():
         rushlight.asarray([1, 2], copy=False)
     with pytest.raises(ValueError, match="multiple of element size"):
         rushlight.frombuffer(b"12345", dtype=rushlight.float32)
+
+
+def test_view_takes_python_s_number_types_and_numpy_s_integers():
+    x = rushlight.ones(4, dtype=rushlight.float64)
+    assert x.view(float).dtype is rushlight.float64 and x.view(int).dtype is rushlight.int64
+    assert x.view(np.int64(2), np.int64(2)).shape == (2, 2) and x.view(np.int64(4)).shape == (4,)
+    with pytest.raises(TypeError, match="view: dtype must be"):
+        x.view(str)

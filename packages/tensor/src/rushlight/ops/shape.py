@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import declare
+from rushlight.core import declare, dtypes
 from rushlight.core.dtypes import dtype, named
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
-from rushlight.ops.create import sizes
+from rushlight.ops.create import as_dtype, sizes
 from rushlight.ops.strided import as_strided
 from rushlight.ops.transpose import transpose
 from rushlight.ops.view import complete_shape, reshaped, view_op
@@ -97,10 +97,10 @@ def view(input: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: dt
         tensor([[0, 1],
                 [2, 3]])
     """
-    if dtype is None and len(args) == 1 and hasattr(args[0], "itemsize") and not isinstance(args[0], Tensor):
+    if dtype is None and len(args) == 1 and isinstance(args[0], (dtypes.dtype, type)):
         dtype = args[0]
     if dtype is not None:
-        return view_dtype_op.apply((input,), (dtype,))
+        return view_dtype_op.apply((input,), (as_dtype("view", dtype),))
     wanted = sizes("view", args if size is None else (size,))
     return view_op.apply((input,), (complete_shape("view", wanted, input._meta.numel),))
 
