@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, ErrorSample, Op, Sample, kernel, plan_key, planner
 from rushlight.core.out import Out
-from rushlight.core.tensor import Tensor, wrap
+from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.copy import LARGE, joined
 from rushlight.ops.create import filled
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import reshaped
 
+_meta, _array = attrgetter("_meta"), attrgetter("_array")  # with map half the time of a comprehension
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -75,33 +77,36 @@ def _cat(*rest: Any) -> np.ndarray:
 def _plan_cat(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
     if any(m.dtype is not out.dtype or not m.contiguous or is_placeholder(m.shape) for m in metas):
         return None
-    return _plan_joined(metas, params[0], out)
+    return _plan_joined(metas, params[0], out, reshape=False)
 
 
-def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta) -> Callable | None:
-    """The plan that joins row-major tensors of one dtype along a dimension that they have.
-
-    Where they are small numpy joins them as quickly as anything; the result is then brought into shape.
+def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta, reshape: bool) -> Callable | None:
+    """The plan that joins row-major tensors of one dtype along a dimension that they have, where they are small: numpy
+    joins those as quickly as anything. `reshape` brings the result into shape.
     """
     if out.numel >= LARGE * len(metas):
         return None
-    shape, concatenate = out.shape, np.concatenate
+    shape, concatenate, new = out.shape, np.concatenate, object.__new__
 
     def run(*tensors: Tensor) -> Tensor:
-        array = concatenate([x._array for x in tensors], dim)
-        return wrap(array if array.shape == shape else array.reshape(shape), out)
+        array = concatenate(tuple(map(_array, tensors)), dim)
+        made = new(Tensor)  # `wrap` spelled out
+        made._array = array.reshape(shape) if reshape else array
+        made._meta = out
+        made._storage = made._auto = None
+        return made
 
     return run
 
 
 def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:
     """The plan of an earlier call on tensors with this metadata, when it cannot be mistaken for another's."""
-    if HANDLERS or dim.__class__ is not int or tensors.__class__ is not list and tensors.__class__ is not tuple:
-        return None
-    try:
-        return plans.get((*[x._meta for x in tensors], dim))
-    except AttributeError:
-        return None
+    if dim.__class__ is int and not HANDLERS and (tensors.__class__ is list or tensors.__class__ is tuple):
+        try:
+            return plans.get((*map(_meta, tensors), dim))
+        except AttributeError:
+            pass
+    return None
 
 
 def _join(op: Op, plans: dict, tensors: list[Tensor], given: Any, dim: int) -> Tensor:
@@ -187,7 +192,7 @@ def _plan_stack(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable |
     # Rows of several blocks lie in memory as the rows of one: only a new last dimension needs more than a new shape.
     if params[0] == metas[0].ndim or any(m.dtype is not out.dtype or not m.contiguous for m in metas):
         return None
-    return _plan_joined(metas, params[0], out)
+    return _plan_joined(metas, params[0], out, reshape=True)
 
 
 @function(method=False)

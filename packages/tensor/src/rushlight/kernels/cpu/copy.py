@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.kernels.cpu import allocator
-from rushlight.kernels.cpu.elementwise import ElementwiseKernel, copy_array, elementwise_kernel
+from rushlight.kernels.cpu import allocator, native
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel, bits_dtype, copy_array, elementwise_kernel
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.layout import plan_layout
+from rushlight.kernels.source import SHORT
 
 # What a loop would round twice, by way of float32.
 _NUMPY = {(np.dtype(np.float64), np.dtype(np.float16))}
@@ -27,11 +32,71 @@ def assign(target: np.ndarray, source: np.ndarray) -> None:
     if target.size < LARGE or np.may_share_memory(target, source):
         np.copyto(target, source, "unsafe")
     elif target.dtype == source.dtype:
-        copy_array(target, source)
+        walk = _plan_transposition(target.shape, target.strides, source.shape, source.strides, target.itemsize)
+        if walk is None:
+            copy_array(target, source)
+        else:
+            run_kernel(*walk, target, source)
     elif (source.dtype, target.dtype) in _NUMPY or target.dtype == np.uint64:
         np.copyto(target, source, "unsafe")
     else:
         _conversion(source.dtype, target.dtype)(target, source)
+
+
+# A tile is 64 places along the source's neighbours by 32 along the target's: of the shapes tried the best for most
+# arrays (12 to 6 ms for 32 x 64 x 56 x 56 to channels last, one thread; squares of 32 take 9.5).
+_ROWS, _COLUMNS = 64, 32
+_TRANSPOSE = f"""def kernel(lo, hi, layout, out, x):
+    wide_vectors()
+    rank = load(layout, u64(0))
+    rows = load(layout, u64(1))
+    columns = load(layout, u64(2))
+    out_row = load(layout, u64(3))
+    x_row = load(layout, u64(4))
+    out_column = load(layout, u64(5))
+    x_column = load(layout, u64(6))
+    down = (rows + {_ROWS - 1}) // {_ROWS}
+    across = (columns + {_COLUMNS - 1}) // {_COLUMNS}
+    for task in range(lo, hi):
+        rest = i64(task) // across
+        left = (i64(task) - rest * across) * {_COLUMNS}
+        top = (rest % down) * {_ROWS}
+        rest = rest // down
+        out_at = i64(0)
+        x_at = i64(0)
+        for back in range(rank):
+            at = u64(7 + 3 * (rank - 1 - back))
+            size = load(layout, at)
+            out_at = out_at + rest % size * load(layout, at + u64(1))
+            x_at = x_at + rest % size * load(layout, at + u64(2))
+            rest = rest // size
+        right = min(left + {_COLUMNS}, columns)
+        for r in range(top, min(top + {_ROWS}, rows)):
+            a = out_at + r * out_row
+            b = x_at + r * x_row
+            for c in range(left, right):
+                store(out, u64(a + c * out_column), load(x, u64(b + c * x_column)))
+"""
+
+
+@lru_cache(4096)
+def _plan_transposition(shape: tuple, strides: tuple, source: tuple, steps: tuple, itemsize: int) -> tuple | None:
+    """How to copy in tiles, where the neighbours of source and target lie along different dimensions."""
+    missing = len(shape) - len(source)
+    spread = (0,) * missing + tuple([0 if size == 1 else step for size, step in zip(source, steps)])
+    if any(stride % itemsize for stride in (*strides, *spread)):
+        return None
+    tiled = plan_layout(shape, [[stride // itemsize for stride in own] for own in (strides, spread)]).tiled(16)
+    if tiled is None:
+        return None
+    *outer, rows, columns = zip(tiled.sizes, *tiled.strides)
+    layout = [len(outer), rows[0], columns[0], *rows[1:], *columns[1:]]
+    for dim in outer:
+        layout += dim
+    word = f"*{SHORT[bits_dtype(itemsize).name]}"
+    kernel = compile_source(_TRANSPOSE, ("u64", "u64", "*i64", word, word))
+    tiles = math.prod([size for size, *_ in outer]) * -(-rows[0] // _ROWS) * -(-columns[0] // _COLUMNS)
+    return kernel, tiles, max(1, native.GRAIN // (_ROWS * _COLUMNS)), np.array(layout, np.int64)
 
 
 def duplicate(array: np.ndarray) -> np.ndarray:
