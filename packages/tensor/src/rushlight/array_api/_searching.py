@@ -47,8 +47,13 @@ def searchsorted(x1: Tensor, x2: Tensor | float, /, *, side: str = "left", sorte
     return rl.searchsorted(x1, x2, side=side, sorter=None if sorter is None else sorter.to(dtypes.int64))
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """Elements of `x1` where the condition holds, of `x2` elsewhere; one of them may be a number."""
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """Elements of `x1` where the condition holds, of `x2` elsewhere; one of them may be a number.
+
+    The condition alone gives the places where it holds, as NumPy does; scikit-learn relies on that.
+    """
+    if x1 is None and x2 is None:
+        return nonzero(condition)
     return rl.where(condition, *promoted(x1, x2))
 
 
