@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rushlight.core import checks
+from rushlight.core import checks, dtypes
 from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.dtypes import HALF
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.front import OPERAND_TYPES, export, extend_tensor, function
+from rushlight.core.front import OPERAND_TYPES, extend_tensor, function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.out import assign_out
-from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import blas
+from rushlight.core.quiet import quiet
+from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu import blas, gemm
 
 Number = bool | int | float | complex
 
@@ -76,23 +78,12 @@ SMALL = 1 << 15
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`np.matmul` by the fastest route: one GEMM instead of one per batch entry where the memory allows it."""
+    """`np.matmul` by the fastest route: one product instead of one per batch entry where the memory allows it."""
     if a.size * b.shape[-1] < SMALL:
         return np.matmul(a, b)
-    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        return blas.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
-    return blas.matmul(_for_blas(a), _for_blas(b))
-
-
-def _for_blas(a: np.ndarray) -> np.ndarray:
-    """The array, copied if BLAS could not read its matrices in place (numpy would fall to a slow loop)."""
-    if a.ndim < 2 or a.dtype.kind not in "fc":
-        return a
-    row, column = a.strides[-2:]
-    size = a.itemsize
-    if (column == size and row >= size * a.shape[-1]) or (row == size and column >= size * a.shape[-2]):
-        return a
-    return np.ascontiguousarray(a)
+    if a.ndim > 2 and b.ndim <= 2 and a.flags.c_contiguous:
+        return blas.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], *b.shape[1:])
+    return blas.matmul(a, b)
 
 
 @kernel(matmul_op, "cpu")
@@ -100,6 +91,42 @@ def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return product(checks.widened(a), checks.widened(b))
 
 
+@planner(matmul_op)
+def _plan_matmul(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
+    """Products of two matrices have their route chosen with the plan."""
+    a, b = metas
+    if a.weak or b.weak or a.ndim < 2 or b.ndim < 2 or a.dtype in HALF:
+        return None
+    work = max(a.numel * b.shape[-1], b.numel * a.shape[-2])
+    if work < gemm.WORTH and a.ndim == b.ndim == 2 and _by_lines(a) and _by_lines(b):
+        return lambda x, y: wrap(quiet(np.matmul, x._array, y._array), out)
+    if work < gemm.WORTH or 1 in (a.shape[-2], b.shape[-1]):
+        return None
+    run = _prepared(a, b.shape, b.strides, None, out)
+    return None if run is None else lambda x, y: wrap(run(x._array, y._array), out)
+
+
+def _by_lines(m: Meta) -> bool:
+    """Does a matrix lie in memory row by row, or column by column?"""
+    row, column = m.strides
+    return (column == 1 and row >= m.shape[1]) or (row == 1 and column >= m.shape[0])
+
+
+def _prepared(
+    a: Meta, shape: tuple[int, ...], strides: tuple[int, ...], bias: tuple[int, ...] | None, out: Meta
+) -> Callable[..., np.ndarray] | None:
+    """Our own kernel for a product with matrices of that shape and those strides (in elements), to which a bias may be
+    added; None where there is none."""
+    if a.dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    left, result = (a.shape, a.strides), out.shape
+    if a.ndim > 2 and len(shape) == 2 and a.contiguous:  # one product instead of one per batch entry
+        left, result = ((-1, a.shape[-1]), a.strides[-2:]), (a.numel // a.shape[-1], shape[-1])
+    size = out.numpy.itemsize
+    in_bytes = [tuple([size * step for step in steps]) for steps in (left[1], strides, bias or ())]
+    return gemm.prepared(
+        out.numpy.char, result, (left[0], in_bytes[0]), (shape, in_bytes[1]), in_bytes[2] or None, out.shape
+    )
 # linear
 
 
@@ -139,13 +166,29 @@ linear_op = structured(
 
 @kernel(linear_op, "cpu")
 def _linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-    result = product(checks.widened(x), checks.widened(weight).T)
+    x, weight = checks.widened(x), checks.widened(weight).T
+    bias = None if bias is None else checks.widened(bias)
+    if x.ndim == weight.ndim == 2:
+        return blas.matmul(x, weight, added=bias)
+    result = product(x, weight)
+    return result if bias is None else np.add(result, bias, result if result.ndim else None)
+
+
+@planner(linear_op)
+def _plan_linear(metas: tuple[Meta, Meta, Meta | None], params: tuple, out: Meta) -> Callable | None:
+    """Large products have all but the numbers decided with the plan; the bias is added as tiles of it are made."""
+    x, weight, bias = metas
+    if out.numel * x.shape[-1] < gemm.WORTH or weight.ndim != 2 or x.numel == x.shape[-1] or weight.shape[0] == 1:
+        return None
+    if x.ndim != 2 and not x.contiguous or bias is not None and (bias.ndim > 1 or bias.numel == 1):
+        return None
+    added = None if bias is None else (0, *bias.strides)
+    run = _prepared(x, weight.shape[::-1], weight.strides[::-1], added, out)
+    if run is None:
+        return None
     if bias is None:
-        return result
-    if not result.ndim:
-        return result + bias
-    result += checks.widened(bias)
-    return result
+        return lambda x, w, b: wrap(run(x._array, w._array), out)
+    return lambda x, w, b: wrap(run(x._array, w._array, b._array), out)
 
 
 def _infer_linear_weight(input: Meta, grad: Meta) -> Meta:
@@ -166,7 +209,7 @@ def _linear_weight(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
     x, grad = checks.widened(x), checks.widened(grad)
     if x.ndim != 2:
         x, grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
-    return blas.matmul(_for_blas(grad).T, _for_blas(x))
+    return blas.matmul(grad.T, x)
 
 
 @function(namespace="nn.functional", method=False, out=False)
@@ -292,81 +335,3 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return matmul_op.apply((input, other))
     flat = matmul_op.apply((input, other.reshape(-1, other.shape[-1]).T))
     return flat.reshape(input.shape[:-1] + other.shape[:-1])
-
-
-# Products added to something
-
-
-def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """`beta * input + alpha * product`; with beta 0 even NaN in input does not count."""
-    if not product.dtype.is_inexact:
-        alpha, beta = int(alpha), int(beta)  # as PyTorch: the fraction is dropped
-    if input.dtype is not product.dtype:
-        raise RuntimeError(
-            f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}"
-        )
-    if broadcast_shapes_of(name, [input._meta, product._meta]) != product.shape:
-        raise RuntimeError(
-            f"{name}: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
-        )
-    if alpha != 1:
-        product = product * alpha
-    if beta == 0:
-        return product
-    return product + (input if beta == 1 else input * beta)
-
-
-@function(inplace=True)
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * mat1 @ mat2`: `(n, k)`, `(k, m)` -> `(n, m)`; input broadcasts. Raises RuntimeError for
-    other shapes."""
-    if input.dtype in HALF and input.dtype is mat1.dtype is mat2.dtype:  # rounded once, as in PyTorch
-        wide = _plus("addmm", input.float(), mm(mat1.float(), mat2.float()), beta, alpha)
-        return wide.to(input.dtype)
-    return _plus("addmm", input, mm(mat1, mat2), beta, alpha)
-
-
-@function(inplace=True)
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other
-    shapes."""
-    return _plus("addmv", input, mv(mat, vec), beta, alpha)
-
-
-export("addmv_", Tensor.addmv_)
-
-
-@function(inplace=True)
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * outer(vec1, vec2)`: `(n,)`, `(m,)` -> `(n, m)`. Raises RuntimeError for other shapes."""
-    product = outer(vec1, vec2)
-    if beta == 0 and alpha == 1:
-        return product
-    return _addr_sum(input, product, beta, alpha)
-
-
-def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    if broadcast_shapes_of("addr", [input._meta, product._meta]) != product.shape:
-        raise RuntimeError(
-            f"addr: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
-        )
-    if input.dtype.category == product.dtype.category == 0:  # bool: the factors count as truth values
-        beta, alpha = bool(beta), bool(alpha)
-    scaled = product if alpha == 1 and alpha is not True else product * alpha
-    if beta == 0:
-        return scaled
-    return scaled + (input if beta == 1 and beta is not True else input * beta)
-
-
-@function(inplace=True)
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * bmm(batch1, batch2)`: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for
-    other shapes."""
-    return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
-
-
-@function(inplace=True)
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError
-    for other shapes."""
-    return _plus("addbmm", input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)

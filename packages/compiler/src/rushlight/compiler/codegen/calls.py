@@ -13,7 +13,7 @@ from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
 from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of, prims
-from rushlight.kernels.cpu import allocator, blas
+from rushlight.kernels.cpu import allocator, blas, gemm
 
 _PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that BLAS multiplies and numpy adds as they are
 
@@ -101,7 +101,7 @@ def _product(source: Source, node: Node) -> bool:
     else:
         return False
     source.owned.add(out)
-    function = source.hold("matmul", np.matmul) if work < 2 * blas.PIECE else source.hold("large_matmul", blas.matmul)
+    function = source.hold("matmul", np.matmul) if work < gemm.WORTH else source.hold("large_matmul", blas.matmul)
     if extra or out.meta.numel * out.meta.dtype.itemsize >= allocator.LARGE:
         source.line(f"{target} = {source.empty(out.meta)}")
         source.line(f"{function}({first}, {second}, {target}{extra})", node)

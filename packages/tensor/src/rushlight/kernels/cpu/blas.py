@@ -1,4 +1,7 @@
-"""Matrix products: numpy's BLAS on one thread per call, and the pool for the rest.
+"""Matrix products by the fastest route: our own kernels, or numpy's BLAS with one thread a call.
+
+Ours (`gemm`, `gemv`) take float32 and float64 from some size on. BLAS has the rest: small products, for which nobody
+should wait for a compiler, and complex numbers.
 
 A BLAS that starts threads of its own meets at barriers that spin. On a machine with other work each product then waits
 for a thread that has no CPU: measured with a load of 7 on 2 cores, a training step of a small CNN took 12 times as long
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu import gemm, gemv, pool
 
 # Multiply-adds per piece: about 40 us of work, so that handing it over (3..6 us) does not show.
 PIECE = 2_000_000
@@ -21,11 +24,30 @@ PIECE = 2_000_000
 pool.use_one_blas_thread()
 
 
-def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """`np.matmul(a, b, out=out)` on all threads."""
+def matmul(
+    a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None, added: np.ndarray | None = None
+) -> np.ndarray:
+    """`np.matmul(a, b, out=out)` on all threads; plus `added`, of the same dtype and a shape that broadcasts to the
+    result's."""
     if a.ndim < 2 or b.ndim < 2:
-        return np.matmul(a, b, out=out)
-    work = max(a.size * b.shape[-1], b.size * a.shape[-2])  # multiply-adds, where one operand has the whole batch
+        result = _with_vector(a, b, out)
+    elif out is None and (a.ndim == b.ndim == 2) and (a.shape[0] == 1 or b.shape[1] == 1):
+        result = (_with_vector(a[0], b, None) if a.shape[0] == 1 else _with_vector(a, b[:, 0], None)).reshape(
+            a.shape[0], b.shape[1]
+        )
+    else:
+        # Multiply-adds, where one operand has the whole batch.
+        work = max(a.size * b.shape[-1], b.size * a.shape[-2])
+        if work >= gemm.WORTH and gemm.takes(a, b):
+            return gemm.multiply(a, b, out, added)
+        result = _by_blas(a, b, out, work)
+    if added is not None:
+        result += added
+    return result
+
+
+def _by_blas(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, work: int) -> np.ndarray:
+    a, b = _readable(a), _readable(b)
     if work < 2 * PIECE or pool.inside_piece():
         return np.matmul(a, b, out=out)
     if a.ndim == b.ndim == 2:
@@ -45,6 +67,26 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
 
     pool.parallel_for(piece, batch[first], _grain(work // batch[first]))
     return out
+
+
+def _with_vector(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """A product with one vector, or two."""
+    if out is None and a.ndim == 2 and b.ndim == 1 and gemv.takes(a, b):
+        return gemv.multiply(a, b)
+    if out is None and a.ndim == 1 and b.ndim == 2 and gemv.takes(b.T, a):
+        return gemv.multiply(b.T, a)
+    return np.matmul(_readable(a), _readable(b), out=out)
+
+
+def _readable(a: np.ndarray) -> np.ndarray:
+    """The array, copied if BLAS could not read its matrices in place (numpy would fall to a slow loop)."""
+    if a.ndim < 2 or a.dtype.kind not in "fc":
+        return a
+    row, column = a.strides[-2:]
+    size = a.itemsize
+    if (column == size and row >= size * a.shape[-1]) or (row == size and column >= size * a.shape[-2]):
+        return a
+    return np.ascontiguousarray(a)
 
 
 @cache

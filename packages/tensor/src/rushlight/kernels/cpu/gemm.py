@@ -39,8 +39,9 @@ A task is a panel with a block of rows; threads take tasks by `team.run_kernel`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -50,16 +51,21 @@ from rushlight.kernels.cpu import gemm_words as w
 from rushlight.kernels.cpu.gemm_kernels import DEPTH, tile_shape
 from rushlight.kernels.cpu.team import run_kernel
 
+# Multiply-adds from which on this is faster than numpy's BLAS: 80 x 80 matrices. At 64 x 64 both take 4 us, and nobody
+# should wait for a compiler (2 s, once a machine) for a few thousand elements.
+WORTH = 1 << 19
 # Multiply-adds that are worth a piece of work: 3 us, where handing it over takes 1.
 PIECE = 500_000
-# Rows that a task works off with a panel: 512 rows of 256 float32 are 512 KiB, a part of the second cache.
-BLOCK = 512
+# Most rows that a task works off with a panel. Packed before, 256 rows of 512 float32 are 512 KiB, a part of the
+# second cache; where the task packs the panel itself, more rows make that pay.
+BLOCK, BLOCK_PACKED = 512, 256
 # Elements of A and B together from which on they are packed before (when A's rows are contiguous, and when not).
 LARGE, LARGE_BY_COLUMNS = 700_000, 300_000
 # Elements of B up to which panels are read where they lie: it stays in the cache without packing.
 SMALL = 1 << 16
 # Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
-CHUNK = 2048
+PAD = 17
+HIGH, WIDE = 2048, 512
 
 
 class _Plan(NamedTuple):
@@ -103,6 +109,41 @@ def multiply(
         else:
             _run(a, b, out, None, _numbers(a.dtype.char, alpha, 0.0))
     return out
+
+
+def prepared(
+    char: str, shape: tuple[int, ...], a: tuple[tuple[int, ...], tuple[int, ...]],
+    b: tuple[tuple[int, ...], tuple[int, ...]], added: tuple[int, ...] | None = None,
+    out: tuple[int, ...] | None = None,
+) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    """`multiply` for known shapes and strides, with all decided before; None where it takes several calls.
+
+    `added` are the strides of what is added, broadcast to `shape`; `out` is the shape that the result gets in the end.
+    """
+    strides = contiguous_strides(shape, np.dtype(char).itemsize)
+    threads = pool.get_num_threads()
+    plan = _plan(char, shape, *a, *b, strides, added, threads)
+    if plan is None:
+        return None
+    dtype, empty = np.dtype(char), allocator.empty
+    kernel, numbers, full = gemm_kernels.multiply(dtype), _numbers(char, 1.0, 1.0), shape if out is None else out
+
+    def run(x: np.ndarray, y: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
+        nonlocal plan, threads
+        if threads != pool.get_num_threads():
+            threads = pool.get_num_threads()
+            plan = _plan(char, shape, *a, *b, strides, added, threads)
+        result = empty(full, dtype)
+        words, tasks, grain = plan
+        run_kernel(kernel, tasks, grain, words, x, y, result, result if z is None else z, numbers)
+        return result
+
+    return run
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a row-major array."""
+    return tuple([itemsize * prod(shape[d + 1 :]) for d in range(len(shape))])
 
 
 @lru_cache(256)
@@ -173,7 +214,8 @@ def _cut(words: np.ndarray, batch: int, dtype: np.dtype, threads: int) -> _Plan:
     m, n, k = words[: w.A_ROW].tolist()
     panels = -(-n // columns)
     wanted = max(1, min(4 * threads, batch * m * n * k // PIECE))
-    blocks = max(-(-m // BLOCK), min(-(-wanted // (panels * batch)), m // (4 * rows)), 1)
+    most = BLOCK_PACKED if words[w.PLACE] == w.PACKED else BLOCK
+    blocks = max(-(-m // most), min(-(-wanted // (panels * batch)), m // (4 * rows)), 1)
     block = -(-m // blocks)
     words[w.BLOCK], words[w.PANELS] = block, panels
     grain = max(1, PIECE // max(1, block * columns * k))
@@ -206,18 +248,18 @@ def _large(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, nu
     dtype, threads = c.dtype, pool.get_num_threads()
     (m, n), k = c.shape, a.shape[1]
     _, columns = tile_shape(dtype)
-    pitch = DEPTH + 16
-    high, wide = min(m, CHUNK), -(-min(n, CHUNK) // columns) * columns
+    pitch = DEPTH + PAD
+    high, wide = min(m, HIGH), -(-min(n, WIDE) // columns) * columns
     rows = allocator.empty((high, pitch), dtype)
     panels = allocator.empty((DEPTH * wide,), dtype)
-    for j in range(0, n, CHUNK):
+    for i in range(0, m, HIGH):
         for p in range(0, k, DEPTH):
-            right = b[p : p + DEPTH, j : j + CHUNK]
-            _pack_panels(right, panels)
-            for i in range(0, m, CHUNK):
-                left, part = a[i : i + CHUNK, p : p + DEPTH], c[i : i + CHUNK, j : j + CHUNK]
-                _pack_rows(left, rows)
-                start = None if d is None or p else d[i : i + CHUNK, j : j + CHUNK]
+            left = a[i : i + HIGH, p : p + DEPTH]
+            _pack_rows(left, rows)
+            for j in range(0, n, WIDE):
+                right, part = b[p : p + DEPTH, j : j + WIDE], c[i : i + HIGH, j : j + WIDE]
+                _pack_panels(right, panels)
+                start = None if d is None or p else d[i : i + HIGH, j : j + WIDE]
                 words = _words(
                     dtype, *part.shape, left.shape[1], rows.strides, right.strides, part.strides,
                     None if start is None else start.strides,

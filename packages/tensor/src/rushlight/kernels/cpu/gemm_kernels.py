@@ -24,7 +24,7 @@ from rushlight.kernels.source import SHORT
 
 # The length of sums that a tile adds up before it writes them: 256 rows of a panel are 32 KiB, which fit the L1 cache.
 # Part of what a result is, bit for bit, so it depends on nothing.
-DEPTH = 256
+DEPTH = 512
 
 _TILE = """def kernel(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha):
     multiply_tile(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha)
@@ -126,10 +126,8 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
 _PACK_ROWS = """def kernel(lo, hi, words, a, copy):
     first = i64(lo) * LANES
     rows = min(load(words, M), i64(hi) * LANES) - first
-    pitch = load(words, C_ROW)
-    for k in range(0, load(words, K), COLUMNS):
-        columns = min(COLUMNS, load(words, K) - k)
-        invoke(load(words, PACKER), (a, words, first, rows, k, columns, moved(copy, first * pitch + k), pitch))
+    depth, pitch = load(words, K), load(words, C_ROW)
+    invoke(load(words, PACKER), (a, words, first, rows, i64(0), depth, moved(copy, first * pitch), pitch))
 """
 
 # Words of pack_panels: the packer's; K rows of N columns, a task packs BLOCK rows.

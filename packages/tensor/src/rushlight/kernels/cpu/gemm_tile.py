@@ -30,7 +30,7 @@ def _registers() -> tuple[int, int]:
 
 BYTES, REGISTERS = _registers()
 VECTORS = 2
-# Sums take all registers but VECTORS for a row of B and two for numbers of A: 14 rows with AVX-512 and NEON, 6 with AVX.
+# Sums take all registers but VECTORS for a row of B and two for numbers of A: 14 rows with AVX-512, NEON; 6 with AVX.
 ROWS = REGISTERS // VECTORS - 2
 
 
