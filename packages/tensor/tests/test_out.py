@@ -74,3 +74,8 @@ def test_factories_follow_out():
     assert rushlight.arange(0, 2.5, out=rushlight.empty(0, dtype=rushlight.int64)).tolist() == [0, 1]
     with pytest.raises(RuntimeError, match="does not match dtype of out"):
         rushlight.zeros(2, dtype=rushlight.float32, out=rushlight.ones(2, dtype=rushlight.int8))
+
+
+def test_expanded_memory_takes_no_moved_elements():
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        rushlight.index_select(X, 0, rushlight.tensor([1, 2]), out=rushlight.zeros(1).expand(3))

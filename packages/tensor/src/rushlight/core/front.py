@@ -205,7 +205,7 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
             plan = plans.get((getattr(other, "_meta", None) or type(other), getattr(self, "_meta", None)))
             if plan is not None:
                 return plan(other, self)
-        if not isinstance(self, OPERAND_TYPES) and not hasattr(self, "_meta"):
+        if not hasattr(self, "_meta"):
             raise TypeError(f"__r{operator}__: expected a Tensor on the right, got {type(self).__name__}")
         if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
             return NotImplemented

@@ -229,7 +229,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     return LuResult(*unpacked(*lu_factor_op.apply((A,), (False,))[:2]))
 
 
-@function(name="lu", out=False)
+@function(name="lu")
 def _lu_root(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Compact LU factorization, row swaps, and info codes for `get_infos`. Raises RuntimeError without pivoting."""
     _check_pivot("lu", pivot)

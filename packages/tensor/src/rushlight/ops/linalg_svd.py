@@ -324,7 +324,7 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
     return solution, residuals, rank, values if driver in ("gelsd", "gelss") else np.empty(0, values.dtype)
 
 
-@function(namespace="linalg", method=False, out=False)
+@function(namespace="linalg", method=False)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X with the smallest `norm(A X - B)`, sums of squared residuals, ranks and singular values.
 
