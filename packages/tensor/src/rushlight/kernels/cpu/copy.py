@@ -14,7 +14,7 @@ from rushlight.kernels.cpu import allocator, native
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, bits_dtype, copy_array, elementwise_kernel
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
-from rushlight.kernels.layout import plan_layout
+from rushlight.kernels.layout import Layout, plan_layout
 from rushlight.kernels.source import SHORT
 
 # What a loop would round twice, by way of float32.
@@ -32,7 +32,7 @@ def assign(target: np.ndarray, source: np.ndarray) -> None:
     if target.size < LARGE or np.may_share_memory(target, source):
         np.copyto(target, source, "unsafe")
     elif target.dtype == source.dtype:
-        walk = _plan_transposition(target.shape, target.strides, source.shape, source.strides, target.itemsize)
+        walk = _plan_copy(target.shape, target.strides, source.shape, source.strides, target.itemsize)
         if walk is None:
             copy_array(target, source)
         else:
@@ -79,24 +79,88 @@ _TRANSPOSE = f"""def kernel(lo, hi, layout, out, x):
 """
 
 
+# Rows of a few elements, in blocks of rows: an element of each, then the next of each. A loop over the elements of a
+# row would cost more than they do.
+_SHORT, _BLOCK = 16, 1024
+_FEW = f"""def kernel(lo, hi, layout, out, x):
+    rank = load(layout, u64(0))
+    rows = load(layout, u64(1))
+    n = load(layout, u64(2))
+    x_row = load(layout, u64(3))
+    x_step = load(layout, u64(4))
+    blocks = (rows + {_BLOCK - 1}) // {_BLOCK}
+    for task in range(lo, hi):
+        rest = i64(task) // blocks
+        first = (i64(task) - rest * blocks) * {_BLOCK}
+        last = min(first + {_BLOCK}, rows)
+        out_at = rest * rows * n
+        x_at = i64(0)
+        for back in range(rank):
+            at = u64(5 + 2 * (rank - 1 - back))
+            size = load(layout, at)
+            x_at = x_at + rest % size * load(layout, at + u64(1))
+            rest = rest // size
+        for j in range(n):
+            a = out_at + j
+            b = x_at + j * x_step
+            for k in range(first, last):
+                store(out, u64(a + k * n), load(x, u64(b + k * x_row)))
+"""
+_BACKWARD = """def kernel(lo, hi, layout, out, x):
+    wide_vectors()
+    rank = load(layout, u64(0))
+    n = load(layout, u64(1))
+    for row in range(lo, hi):
+        rest = i64(row)
+        out_at = rest * n
+        x_at = i64(0)
+        for back in range(rank):
+            at = u64(2 + 2 * (rank - 1 - back))
+            size = load(layout, at)
+            x_at = x_at + rest % size * load(layout, at + u64(1))
+            rest = rest // size
+        for j in range(n):
+            store(out, u64(out_at + j), load(x, u64(x_at - j)))
+"""
+
+
 @lru_cache(4096)
-def _plan_transposition(shape: tuple, strides: tuple, source: tuple, steps: tuple, itemsize: int) -> tuple | None:
-    """How to copy in tiles, where the neighbours of source and target lie along different dimensions."""
+def _plan_copy(shape: tuple, strides: tuple, source: tuple, steps: tuple, itemsize: int) -> tuple | None:
+    """The loop for layouts that the general one is slow for, as `run_kernel` takes it; None for the others."""
     missing = len(shape) - len(source)
     spread = (0,) * missing + tuple([0 if size == 1 else step for size, step in zip(source, steps)])
     if any(stride % itemsize for stride in (*strides, *spread)):
         return None
-    tiled = plan_layout(shape, [[stride // itemsize for stride in own] for own in (strides, spread)]).tiled(16)
-    if tiled is None:
-        return None
+    layout = plan_layout(shape, [[stride // itemsize for stride in own] for own in (strides, spread)])
+    dims = list(zip(layout.sizes, *layout.strides))
+    dense = all(own == math.prod(layout.sizes[d + 1 :]) for d, (_, own, _) in enumerate(dims))
+    *outer, (n, _, step) = dims
+    if dense and n <= _SHORT and outer and outer[-1][0] >= _SHORT:
+        rows, _, row = outer.pop()
+        numbers = [len(outer), rows, n, row, step, *[x for size, _, move in outer for x in (size, move)]]
+        blocks = math.prod([size for size, *_ in outer]) * -(-rows // _BLOCK)
+        return _planned(_FEW, itemsize, blocks, min(rows, _BLOCK) * n, numbers)
+    if dense and step == -1:
+        numbers = [len(outer), n, *[x for size, _, move in outer for x in (size, move)]]
+        return _planned(_BACKWARD, itemsize, math.prod(layout.sizes[:-1]), n, numbers)
+    tiled = layout.tiled(16)
+    return None if tiled is None else _plan_tiles(tiled, itemsize)
+
+
+def _planned(source: str, itemsize: int, tasks: int, elements_each: int, layout: list[int]) -> tuple:
+    word = f"*{SHORT[bits_dtype(itemsize).name]}"
+    kernel = compile_source(source, ("u64", "u64", "*i64", word, word))
+    return kernel, tasks, max(1, native.GRAIN // elements_each), np.array(layout, np.int64)
+
+
+def _plan_tiles(tiled: Layout, itemsize: int) -> tuple:
+    """How to copy in tiles, where the neighbours of source and target lie along different dimensions."""
     *outer, rows, columns = zip(tiled.sizes, *tiled.strides)
     layout = [len(outer), rows[0], columns[0], *rows[1:], *columns[1:]]
     for dim in outer:
         layout += dim
-    word = f"*{SHORT[bits_dtype(itemsize).name]}"
-    kernel = compile_source(_TRANSPOSE, ("u64", "u64", "*i64", word, word))
     tiles = math.prod([size for size, *_ in outer]) * -(-rows[0] // _ROWS) * -(-columns[0] // _COLUMNS)
-    return kernel, tiles, max(1, native.GRAIN // (_ROWS * _COLUMNS)), np.array(layout, np.int64)
+    return _planned(_TRANSPOSE, itemsize, tiles, _ROWS * _COLUMNS, layout)
 
 
 def duplicate(array: np.ndarray) -> np.ndarray:

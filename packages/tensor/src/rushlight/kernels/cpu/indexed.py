@@ -299,7 +299,8 @@ def plan_write(
     free, bound = [d for d in dims if strides[d]], [d for d in dims if not strides[d]]
     sizes, steps = merge([shape[d] for d in free], [[own[d] for d in free] for own in each])
     rows, row_steps = merge([shape[d] for d in bound], [[own[d] for d in bound] for own in each])
-    along = bool(rows) and (not sizes or rows[-1] >= LINE and any(row_steps[-1][2:]) and abs(row_steps[-1][1]) <= 1)
+    runs = bool(sizes) and sizes[-1] >= LINE and steps[-1][0] == 1 and not any(steps[-1][2:])  # whole rows are written
+    along = bool(rows) and (not sizes or not runs and rows[-1] >= LINE and abs(row_steps[-1][1]) <= 1)
     n, inner = (rows.pop(), row_steps.pop()) if along else (sizes.pop(), steps.pop()) if sizes else (1, [0] * len(each))
     tasks, length = math.prod(sizes), math.prod(rows)
     # Few tasks with long runs, but enough for all threads.
