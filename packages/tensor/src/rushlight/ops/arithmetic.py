@@ -118,17 +118,32 @@ def neg(input):
     return -input
 
 
+@elementwise(method=False, public=False, supports="number")
+def add_scaled(input, other, alpha):
+    """A multiple added: `input + alpha * other`, without memory for the product."""
+    return input + other * alpha
+
+
 def _scaled(name: str, other: Any, alpha: Number) -> Any:
     """`alpha * other`, for the functions with an `alpha`."""
     if alpha is not True and type(alpha) is int and alpha == 1:
         return other
+    _check_alpha(name, other, alpha)
+    return other * alpha
+
+
+def _check_alpha(name: str, other: Any, alpha: Number) -> None:
     floating = other.dtype.is_inexact if hasattr(other, "_meta") else isinstance(other, (float, complex))
     if isinstance(alpha, (float, complex)) and not floating:
         raise RuntimeError(f"{name}: alpha must be an integer when other has no fractions, got {alpha!r}")
-    is_bool = other.dtype.category == 0 if hasattr(other, "_meta") else isinstance(other, bool)
-    if isinstance(alpha, bool) and not is_bool:
-        raise RuntimeError(f"{name}: alpha may be a bool only beside bool tensors, got {alpha}")
-    return other * (bool(alpha) if is_bool else alpha)
+
+
+def _in_one(name: str, input: Any, other: Any, alpha: Number) -> bool:
+    """Can `add_scaled` do it: are the operands tensors of numbers, and is alpha another number than 1?"""
+    if type(alpha) not in (int, float) or alpha == 1 or not (hasattr(input, "_meta") and hasattr(other, "_meta")):
+        return False
+    _check_alpha(name, other, alpha)
+    return input._meta.dtype.category > 0 and other._meta.dtype.category > 0
 
 
 @function(name="add", out=POINTWISE)
@@ -142,6 +157,8 @@ def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
         >>> rushlight.add(rushlight.tensor([1, 2]), 3, alpha=2)
         tensor([7, 8])
     """
+    if _in_one("add", input, other, alpha):
+        return add_scaled.op.apply((input, other, alpha))
     return add(input, _scaled("add", other, alpha))
 
 
@@ -152,16 +169,22 @@ def _sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
     Shapes: `(*a)`, `(*b)` -> the broadcast of both. Raises RuntimeError when they do not broadcast, or for bool
     tensors.
     """
+    if _in_one("sub", input, other, alpha):
+        return add_scaled.op.apply((input, other, -alpha))
     return sub(input, _scaled("sub", other, alpha))
 
 
 def _add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place form of `add`."""
+    if _in_one("add_", self, other, alpha):
+        return INPLACE[add_scaled.op].apply((self, other, alpha))
     return INPLACE[prims.add].apply((self, _scaled("add_", other, alpha)))
 
 
 def _sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place form of `sub`."""
+    if _in_one("sub_", self, other, alpha):
+        return INPLACE[add_scaled.op].apply((self, other, -alpha))
     return INPLACE[prims.sub].apply((self, _scaled("sub_", other, alpha)))
 
 

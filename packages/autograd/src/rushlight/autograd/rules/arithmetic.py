@@ -17,6 +17,12 @@ vjp(prims.remainder, input=lambda g: g, other=lambda g, input, other: -g * floor
 vjp(prims.fmod, input=lambda g: g, other=lambda g, input, other: -g * trunc_divide(input, other))
 
 vjp(
+    prims.add_scaled,
+    input=lambda g: g,
+    other=lambda g, alpha: g * conj(alpha),
+    alpha=lambda g, other: g * conj(other),
+)
+vjp(
     prims.addcmul,
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(tensor2 * value),
