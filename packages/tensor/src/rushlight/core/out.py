@@ -5,6 +5,7 @@ Results are computed in memory of their own and stored afterwards, so a refused 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any, Literal, NamedTuple
 
@@ -29,28 +30,28 @@ EXACT = Out(exact=True)
 APART = Out(exact=True, sharing="none")  # elements move to other places
 
 
-def assign_out(name: str, out: Any, result: Any, rule: Out = CASTS, level: int = 4) -> Any:
+def assign_out(name: str, out: Any, result: Any, rule: Out = CASTS) -> Any:
     """Store a result in the tensor(s) given as `out=` and return those.
 
     An `out` of another shape is resized, with a warning when it held elements. Raises TypeError when `out` is no
     tensor (or not as many as there are results), RuntimeError for a dtype or device that does not fit, elements that
-    share memory, and when gradients are wanted. `level` is the distance to the caller that a warning names.
+    share memory, and when gradients are wanted.
     """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}: out must be a tuple of {len(result)} tensors, got {type(out).__name__}")
         for o, r in zip(out, result):
             _check(name, o, r, rule)
-        stored = [_store(o, r, level + 1) for o, r in zip(out, result)]
+        stored = [_store(o, r) for o, r in zip(out, result)]
         return type(result)(*stored) if hasattr(result, "_fields") else type(result)(stored)
     _check(name, out, result, rule)
-    return _store(out, result, level)
+    return _store(out, result)
 
 
 def apply_into(op: Op, out: Any, operands: tuple) -> Any:
     """Run an elementwise op and store its result; `out` may be one of the operands, but not overlap one in part."""
     check_apart(op.name, out, operands)
-    return assign_out(op.name, out, op.apply(operands), level=5)
+    return assign_out(op.name, out, op.apply(operands))
 
 
 def factory_dtype(name: str, wanted: dtype | None, out: Any) -> dtype | None:
@@ -70,7 +71,7 @@ def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:
             f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad; leave out= away, or call it under no_grad()"
         )
-    if rule.sharing == "none" and any([step == 0 and size > 1 for step, size in zip(out.stride(), out.shape)]):
+    if rule.sharing == "none" and any(step == 0 and size > 1 for step, size in zip(out.stride(), out.shape)):
         raise RuntimeError(f"{name}: several elements of out share one memory location; pass out.clone()")
     if rule.exact and out.dtype is not result.dtype:
         raise RuntimeError(f"{name}: expected out to have dtype {result.dtype.name}, got {out.dtype.name}")
@@ -79,17 +80,25 @@ def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:
         raise RuntimeError(f"{name}: expected out on {result.device}, got {out.device}")
 
 
-def _store(out: Tensor, result: Tensor, level: int) -> Tensor:
+def _store(out: Tensor, result: Tensor) -> Tensor:
     if out.shape != result.shape:
         if out.numel():
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which "
                 f"does not match the required output shape {shape_text(result.shape)}; reuse it for results of one "
                 "shape, or pass an out tensor that has no elements: out.resize_(0)",
-                stacklevel=level,
+                stacklevel=_distance_to_caller(),
             )
         out.resize_(result.shape)
     return out.copy_(result)
+
+
+def _distance_to_caller() -> int:
+    """The number of frames between a warning of the function that asks and the code outside this package."""
+    frame, distance = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight."):
+        frame, distance = frame.f_back, distance + 1
+    return distance
 
 
 def check_result_type(name: str, target: Tensor, result: Tensor) -> None:
