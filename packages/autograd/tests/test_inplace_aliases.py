@@ -9,6 +9,7 @@ import rushlight
 PROGRAMS = {
     "mul by itself": (lambda y: y.mul_(y), lambda y: y * y),
     "div by itself": (lambda y: y.div_(y), lambda y: y / y),
+    "mul by a view": (lambda y: y.mul_(y[0]), lambda y: y * y[0]),
     "view by itself": (lambda y: y[:1].mul_(y[:1]), lambda y: rushlight.cat((y[:1] * y[:1], y[1:]))),
     "view by another": (lambda y: y[:1].mul_(y[1:2]), lambda y: rushlight.cat((y[:1] * y[1:2], y[1:]))),
 }

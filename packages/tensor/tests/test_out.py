@@ -53,7 +53,7 @@ def test_dtypes_that_out_cannot_have(call):
 )
 def test_memory_that_cannot_be_written(call):
     x = rushlight.arange(6.0)
-    with pytest.raises(RuntimeError, match="share one memory location"):
+    with pytest.raises(RuntimeError, match="single memory location|share one memory location"):
         call(x)
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -77,5 +77,5 @@ def test_factories_follow_out():
 
 
 def test_expanded_memory_takes_no_moved_elements():
-    with pytest.raises(RuntimeError, match="share one memory location"):
+    with pytest.raises(RuntimeError, match="single memory location|share one memory location"):
         rushlight.index_select(X, 0, rushlight.tensor([1, 2]), out=rushlight.zeros(1).expand(3))

@@ -9,11 +9,12 @@ import sys
 import warnings
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from rushlight.core import overlap
 from rushlight.core.dtypes import can_cast, dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.layout import is_dense
 from rushlight.core.op import Op
-from rushlight.core.storage import address
 from rushlight.core.tensor import Tensor
 
 
@@ -113,41 +114,17 @@ def check_apart(name: str, out: Any, inputs: Any, rule: Out = POINTWISE) -> None
     """Refuse an `out` that shares memory with an input in a way that the rule does not allow."""
     if rule.sharing == "any":
         return
-    targets = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
-    for x in _tensors(inputs):
-        for target in targets:
-            if share_memory(target, x) and not (rule.sharing == "whole" and _same_elements(target, x)):
-                raise RuntimeError(
-                    f"{name}: unsupported: some elements of an input and of the tensor that is written share one "
-                    "memory location; pass a copy of the input: tensor.clone()"
-                )
+    sources = _arrays(inputs)
+    for target in _arrays((out,)):
+        overlap.check_apart(name, target, sources, itself=rule.sharing == "whole")
 
 
-def _tensors(values: Any) -> list[Tensor]:
+def _arrays(values: Any) -> list[np.ndarray]:
+    """The arrays of the tensors among values and among the lists that they are."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            found.append(value._array)
         elif isinstance(value, (list, tuple)):
-            found += [x for x in value if isinstance(x, Tensor)]
-    return found
-
-
-def share_memory(a: Tensor, b: Tensor) -> bool:
-    """Do two tensors that fill their memory without gaps have bytes in common?
-
-    Like PyTorch's, the question is not asked of others, which may lie between each other's elements.
-    """
-    if a is b:
-        return a.numel() > 0
-    if not a.numel() or not b.numel() or a._array is None or b._array is None or a.device != b.device:
-        return False
-    if not is_dense(a._meta) or not is_dense(b._meta):
-        return False
-    first, second = address(a._array), address(b._array)
-    return first < second + b.nbytes and second < first + a.nbytes
-
-
-def _same_elements(a: Tensor, b: Tensor) -> bool:
-    return a is b or (a.data_ptr() == b.data_ptr() and a._meta.strides == b._meta.strides
-                      and a._meta.shape == b._meta.shape and a.itemsize == b.itemsize)
+            found += [x._array for x in value if isinstance(x, Tensor)]
+    return [array for array in found if isinstance(array, np.ndarray)]

@@ -11,7 +11,7 @@ from rushlight.core import declare, dtypes
 from rushlight.core.large import plan_large, plan_large_inplace
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
-from rushlight.core.out import check_apart
+from rushlight.core.overlap import check_apart
 from rushlight.core.quiet import local, quiet
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor, wrap
@@ -173,7 +173,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         else:
             for i in places:
                 if operands[i]._storage is storage and operands[i] is not target:
-                    check_apart(op.name, target, [operands[i] for i in places])
+                    check_apart(op.name, array, [operands[i]._array for i in places], itself=True)
         if native is not None and native(array, operands):
             pass
         elif plain:
