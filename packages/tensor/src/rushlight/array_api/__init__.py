@@ -168,8 +168,7 @@ from rushlight.core.dtypes import (
 )
 
 __array_api_version__ = "2025.12"
-VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # code written for an older one runs as well
 newaxis = None
 
-__all__ = [name for name in dir() if name[0] != "_" and name not in ("annotations", "VERSIONS")]
+__all__ = [name for name in dir() if name[0] != "_" and name != "annotations"]
 __all__ += ["__array_api_version__", "__array_namespace_info__"]

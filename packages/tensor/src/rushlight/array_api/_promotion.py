@@ -49,10 +49,10 @@ def as_dtype(name: str, x: Any) -> dtype:
 
 def promoted(*operands: Any) -> tuple:
     """The operands, cast where a 0-dim array meets others: there PyTorch's rules and the standard's differ."""
-    first, *others = [m for x in operands if (m := getattr(x, "_meta", None)) is not None]
-    for m in others:
-        if m.dtype is not first.dtype:
-            return cast(*operands) if 0 in (first.ndim, *[m.ndim for m in others]) else operands
+    metas = [m for x in operands if (m := getattr(x, "_meta", None)) is not None]
+    for m in metas:
+        if m.dtype is not metas[0].dtype:
+            return cast(*operands) if 0 in [m.ndim for m in metas] else operands
     return operands
 
 

@@ -169,17 +169,19 @@ def scalar_tensor(
     return filled((), s, as_dtype("scalar_tensor", dtype), device, requires_grad)
 
 
+# Versions of the array API standard; code for an older one runs on the newest.
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
 def _array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
     """The module with the functions of the Python array API standard: `rushlight.array_api`.
 
     Raises ValueError for a version of the standard that is not there.
     """
+    if api_version not in (None, *_VERSIONS):
+        raise ValueError(f"__array_namespace__: api_version must be one of {', '.join(_VERSIONS)}, got {api_version!r}")
     from rushlight import array_api  # written in functions of this package; loaded when somebody asks
 
-    if api_version not in (None, *array_api.VERSIONS):
-        raise ValueError(
-            f"__array_namespace__: api_version must be one of {', '.join(array_api.VERSIONS)}, got {api_version!r}"
-        )
     return array_api
 
 
