@@ -152,8 +152,9 @@ def test_expanded_gradient_gets_memory_of_its_own():
     assert x.grad.tolist() == [5, 1, 1]
 
 
-def test_fresh_gradient_is_taken_without_a_copy():
-    x = leaf(1, 2)
+@pytest.mark.parametrize("size", [2, 100_000])  # the larger one in pooled memory
+def test_fresh_gradient_is_taken_without_a_copy(size):
+    x = rushlight.ones(size, requires_grad=True)
     seen = []
     x.register_hook(lambda g: seen.append(g.data_ptr()))
     (x * x * x).sum().backward()

@@ -12,6 +12,7 @@ from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.op import HANDLERS, INPLACE, prims
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.kernels.cpu.allocator import Loan
 from rushlight.ops.copy import clone
 from rushlight.ops.create import filled
 
@@ -29,15 +30,10 @@ def is_free(x: Tensor) -> bool:
         if storage.exposed or references(x._storage) > 2:  # the tensor and `storage`
             return False
         shares = 1
-    if x._array.base is None:  # then `storage.base` is the array itself
-        return references(x._array) == 1 + shares
-    # Pooled memory: the array lies over a block that nothing else may refer to.
-    return (
-        references(x._array) == 1
-        and type(x._array.base) is np.ndarray
-        and type(x._array.base.base) is not np.ndarray
-        and references(x._array.base) == 1 + shares
-    )
+    base = x._array.base
+    if base is not None and (type(base) is not Loan or references(x._array.base) != 2):  # the array and `base`
+        return False
+    return references(x._array) == 1 + shares  # the tensor and its storage, whose memory it is
 
 
 def is_small(m: Meta) -> bool:

@@ -41,6 +41,13 @@ def relu(input):
     return s.maximum(input, 0)
 
 
+@elementwise(numpy=lambda grad, result: np.where(result <= 0, 0, grad), method=False, public=False,
+             supports="real_number")
+def relu_backward(grad, result):
+    """The gradient of relu, from its result: `grad` where that is positive or NaN, else 0."""
+    return s.select(result <= 0, 0, grad)
+
+
 def _sigmoid(x: Any) -> Any:
     return np.reciprocal(np.exp(np.negative(x)) + 1)
 

@@ -3,8 +3,9 @@
 import math
 
 from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.rounding import zeros
 from rushlight.ops import prims
-from rushlight.ops.activation import sigmoid, softplus_op
+from rushlight.ops.activation import relu_backward, sigmoid, softplus_op
 from rushlight.ops.activation_gated import gelu_backward, gelu_tanh_backward, silu_backward
 from rushlight.ops.exponential import exp
 from rushlight.ops.selection import clamp_max_op, where_op
@@ -52,7 +53,8 @@ def _hardswish(g, input):
     return where_op(input <= -3, 0, where_op(input < 3, g * (input / 3 + 0.5), g))
 
 
-vjp(prims.relu, input=lambda g, ans: where_op(ans <= 0, 0, g))
+vjp(prims.relu, input=lambda g, ans: relu_backward(g, ans))
+vjp(prims.relu_backward, grad=lambda g, result: relu_backward(g, result), result=zeros)
 vjp(prims.sigmoid, input=lambda g, ans: g * conj((1 - ans) * ans))
 vjp(prims.hardtanh, input=lambda g, input, min_val, max_val: where_op((input <= min_val) | (input >= max_val), 0, g))
 vjp(prims.elu, input=_elu)
