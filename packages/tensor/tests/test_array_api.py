@@ -238,6 +238,9 @@ def test_numbers_take_the_dtype_of_the_array_in_either_place():
     assert xp.result_type(xp.float32, 1j) is xp.complex64
     with pytest.raises(ValueError, match="at least one array"):
         xp.result_type(1, 2.0)
+    with pytest.raises(ValueError, match="at least one array"):
+        xp.isin(1, 2)
+    assert xp.result_type(xp.float32, np.float64(2)) is xp.float32
     with pytest.raises(TypeError, match="at least one tensor"):
         xp.maximum(1, 2)
     assert xp.where(xp.asarray([True, False]), 1, 2).tolist() == [1, 2]

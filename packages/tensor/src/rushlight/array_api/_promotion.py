@@ -14,7 +14,7 @@ from rushlight.core.meta import meta, of_number
 from rushlight.core.tensor import Tensor
 from rushlight.ops.interop import asarray
 
-NUMBERS = (bool, int, float, complex)
+_NUMBERS = (bool, int, float, complex)
 
 
 def result_type(*arrays_and_dtypes: Tensor | dtype | bool | int | float | complex) -> dtype:
@@ -30,10 +30,8 @@ def result_type(*arrays_and_dtypes: Tensor | dtype | bool | int | float | comple
     """
     metas = []
     for x in arrays_and_dtypes:
-        if isinstance(x, NUMBERS):
-            metas.append(of_number(type(x)))
-        else:
-            metas.append(meta(as_dtype("result_type", x), (1,)))
+        number = next((kind for kind in _NUMBERS if isinstance(x, kind)), None)  # numpy's float64 is a float, too
+        metas.append(meta(as_dtype("result_type", x), (1,)) if number is None else of_number(number))
     if all(m.weak for m in metas):
         raise ValueError("result_type: at least one array or dtype is needed, got only numbers")
     return dtypes.result_dtype(metas)
@@ -68,5 +66,6 @@ def as_array(x: Any, *others: Any) -> Tensor:
     """A number as an array of the dtype to which it promotes beside the others; arrays stay."""
     if hasattr(x, "_meta"):
         return x
+    common = result_type(x, *others)
     like = next(o for o in others if hasattr(o, "_meta"))
-    return asarray(x, dtype=result_type(x, *others), device=like.device)
+    return asarray(x, dtype=common, device=like.device)
