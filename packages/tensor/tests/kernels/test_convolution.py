@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.kernels.cpu import allocator, conv, native, pool
+from rushlight.kernels.cpu import allocator, conv, native, pool, winograd
 
 
 class Case(NamedTuple):
@@ -67,7 +67,7 @@ def close(pair: list[np.ndarray]) -> None:
     np.testing.assert_allclose(fast, slow, rtol=0, atol=bound)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(), st.booleans())
 def test_convolution_and_its_gradients(case, biased):
     x, w, g, out, params = case
@@ -89,7 +89,39 @@ def test_the_three_are_transposes_of_one_another(case):
     np.testing.assert_allclose([by_x, by_w], product, rtol=1e-9, atol=1e-9)
 
 
-IMAGES = np.random.default_rng(0).standard_normal((4, 32, 40, 40), np.float32)
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 3), st.sampled_from([1, 1, 3]), st.integers(1, 9), st.integers(1, 20), st.integers(1, 40),
+    st.integers(1, 40), st.integers(0, 4), st.integers(0, 3), st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_winograd(n, groups, channels, filters, height, width, above, beside, last, seed):
+    if height + 2 * above < 3 or width + 2 * beside < 3:
+        return
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((n, groups * channels, height, width), np.float32)
+    x = laid_out(x, "last") if last else x
+    w, bias = (random.standard_normal(s, np.float32) for s in ((groups * filters, channels, 3, 3), groups * filters))
+    out = (height + 2 * above - 2, width + 2 * beside - 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "WORTH", 1 << 60)
+        slow = conv.conv(
+            x.astype(float), w.astype(float), bias.astype(float), out, (1, 1), (above, beside), (1, 1), groups
+        )
+    fast = winograd.conv(x, w, bias, out, (above, beside), groups)
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
+
+
+def test_the_error_of_winograd_is_that_of_its_points():
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((2, 64, 40, 40), np.float32), random.standard_normal((64, 64, 3, 3), np.float32)
+    exact = conv.conv(x.astype(float), w.astype(float), None, (38, 38), (1, 1), (0, 0), (1, 1), 1)
+    error = winograd.conv(x, w, None, (38, 38), (0, 0), 1) - exact
+    unit = np.finfo(np.float32).eps / 2 * exact.std()
+    assert np.sqrt((error**2).mean()) < 20 * unit
+    assert np.abs(error).max() < 250 * unit
+
+
+IMAGES = np.random.default_rng(0).standard_normal((16, 32, 40, 40), np.float32)
 FILTERS = np.random.default_rng(1).standard_normal((48, 32, 3, 3), np.float32)
 SAME = ((1, 1), (1, 1), (1, 1), 1)
 
@@ -124,7 +156,7 @@ def test_no_columns_are_made():
 
 @pytest.mark.parametrize("special", [np.inf, np.nan])
 def test_weights_that_a_special_value_does_not_meet_stay_finite(special):
-    x, g = IMAGES.copy(), np.ones((4, 48, 38, 38), np.float32)
+    x, g = IMAGES.copy(), np.ones((16, 48, 38, 38), np.float32)
     x[0, 3, 5, 39] = special  # the last column meets the last tap only
     by_weight = conv.conv_weight(x, g, (3, 3), (1, 1), (0, 0), (1, 1), 1)
     assert np.isfinite(by_weight[:, 3, :, :2]).all()

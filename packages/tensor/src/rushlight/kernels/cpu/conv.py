@@ -7,6 +7,7 @@
 | --- | --- |
 | one matrix product per sample | kernels of one element, stride 1 |
 | `depthwise` | one filter for each channel |
+| `winograd` | 3 x 3 filters with stride 1 in float32, where it is faster |
 | `conv_native` | all else in float32 and float64 that is worth compiled code |
 | windows gathered into columns, then matrix products | small and complex arrays, integers |
 """

@@ -7,17 +7,14 @@ input. Arrays are read with the strides they have (channels last, gradients of s
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, conv_plan, native
-from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, PACK, filled
+from rushlight.kernels.cpu import allocator, conv_plan, native, winograd
+from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
+from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, PACK
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
-
-Sizes = tuple[int, ...]
-_NOTHING = np.zeros(1)
 
 
 def usable(x: np.ndarray, products: int) -> bool:
@@ -30,30 +27,13 @@ def usable(x: np.ndarray, products: int) -> bool:
     )
 
 
-@cache
-def _tile(dtype: np.dtype) -> Sizes:
-    """Sizes of the inner loops: rows, vectors, lanes of a vector; rows of a table of dot products, and its columns."""
-    from rushlight.kernels.cpu import tiles  # loads numba
-
-    return (tiles.ROWS, tiles.VECTORS, tiles.BYTES // dtype.itemsize, *tiles.INNER)
-
-
-@cache
-def _loop(source: str, arrays: str, dtype: np.dtype) -> Callable[..., None]:
-    return native.compiled(filled(source, _tile(dtype)), arrays, dtype)
-
-
-def _scratch(slot: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Memory that threads work in, and the words by which they claim their parts of it."""
-    threads = get_num_threads()
-    return allocator.empty((slot * threads,), dtype), np.zeros(8 * threads, np.int64)
-
-
 def conv(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
+    if winograd.pays(x, w.shape[1], w.shape[0] // groups, w.shape[2:], out, stride, dilation):
+        return winograd.conv(x, w, bias, out, padding, groups)
     y = allocator.empty((x.shape[0], w.shape[0], *out), x.dtype)
     return _correlate(conv_plan.forward, x, w, bias, y, stride, padding, dilation, groups)
 
@@ -63,6 +43,10 @@ def conv_transpose(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """The transpose of `conv` as a map of its input: (N, C, *out)."""
+    if winograd.pays(x, w.shape[0] // groups, w.shape[1], w.shape[2:], out, stride, dilation):
+        turned = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
+        turned = turned.reshape(-1, *turned.shape[2:])
+        return winograd.conv(x, turned, bias, out, tuple([2 - p for p in padding]), groups)
     y = allocator.empty((x.shape[0], w.shape[1] * groups, *out), x.dtype)
     return _correlate(conv_plan.transposed, x, w, bias, y, stride, padding, dilation, groups)
 
@@ -71,15 +55,15 @@ def _correlate(
     planned: Callable[..., conv_plan.Plan], x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray,
     stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
 ) -> np.ndarray:  # fmt: skip
-    tile, dtype = _tile(x.dtype), x.dtype
+    tile, dtype = tile_of(x.dtype), x.dtype
     plan = planned(x, w, y, stride, padding, dilation, groups, tile, get_num_threads(), int(bias is not None))
     packed = allocator.empty((plan.packed,), dtype)
-    pack = _loop(PACK, "TTi", dtype)
+    pack = loop(PACK, "TTi", dtype)
     run_kernel(pack, plan.packed // max(1, plan.per_block), plan.pack_grain, plan.packing, packed, w, plan.weights)
-    added = _NOTHING if bias is None else np.ascontiguousarray(bias)
-    convolve = _loop(CONVOLVE, "TTTTiTi", dtype)
+    added = NOTHING if bias is None else np.ascontiguousarray(bias)
+    convolve = loop(CONVOLVE, "TTTTiTi", dtype)
     run_kernel(
-        convolve, plan.tasks, plan.grain, plan.layout, y, x, packed, added, plan.table, *_scratch(plan.slot, dtype)
+        convolve, plan.tasks, plan.grain, plan.layout, y, x, packed, added, plan.table, *scratch(plan.slot, dtype)
     )
     return y
 
@@ -89,9 +73,9 @@ def conv_weight(
 ) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: (F, C / groups, *kernel)."""
     dtype = x.dtype
-    plan = conv_plan.by_weight(x, grad, kernel, stride, padding, dilation, groups, _tile(dtype), get_num_threads())
+    plan = conv_plan.by_weight(x, grad, kernel, stride, padding, dilation, groups, tile_of(dtype), get_num_threads())
     shape = (grad.shape[1], x.shape[1] // groups, *kernel)
     result = allocator.empty((plan.chunks, *shape), dtype)
-    loop = _loop(BY_WEIGHT, "TTTiTi", dtype)
-    run_kernel(loop, plan.tasks, plan.grain, plan.layout, result, x, grad, plan.table, *_scratch(plan.slot, dtype))
+    sums = loop(BY_WEIGHT, "TTTiTi", dtype)
+    run_kernel(sums, plan.tasks, plan.grain, plan.layout, result, x, grad, plan.table, *scratch(plan.slot, dtype))
     return result[0] if plan.chunks == 1 else result.sum(axis=0)

@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     slot: int  # elements of scratch memory per thread
 
 
-def _steps(x: np.ndarray) -> Sizes:
+def steps_of(x: np.ndarray) -> Sizes:
     """Element strides (N, C, D, H, W); missing dimensions have none."""
     steps = [step // x.itemsize for step in x.strides]
     return (*steps[:2], *[0] * (5 - x.ndim), *steps[2:])
@@ -105,7 +105,7 @@ def forward(x: np.ndarray, w: np.ndarray, y: np.ndarray, stride: Sizes, padding:
         w.strides[0] // w.itemsize * (w.shape[0] // groups),
         w.strides[0] // w.itemsize,
     )
-    return _plan(x.shape, _steps(x), w.shape[1], y.shape, _steps(y), w.shape[0] // groups, weights, _steps(w)[2:],
+    return _plan(x.shape, steps_of(x), w.shape[1], y.shape, steps_of(y), w.shape[0] // groups, weights, steps_of(w)[2:],
                  axes, groups, tile, threads, biased, _slices(w, dilation))  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def transposed(x: np.ndarray, w: np.ndarray, y: np.ndarray, stride: Sizes, paddi
         w.strides[0] // w.itemsize * (w.shape[0] // groups),
         w.strides[1] // w.itemsize,
     )
-    return _plan(x.shape, _steps(x), w.shape[0] // groups, y.shape, _steps(y), w.shape[1], weights, _steps(w)[2:],
+    return _plan(x.shape, steps_of(x), w.shape[0] // groups, y.shape, steps_of(y), w.shape[1], weights, steps_of(w)[2:],
                  axes, groups, tile, threads, biased, None)  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _plan(
              td * tap_steps[0] + th * tap_steps[1] + tw * tap_steps[2])
             for (td, z, _), (th, hi, hp), (tw, wi, wp) in product(d.taps, h.taps, w.taps)
         ]  # fmt: skip
-        first = sum(map(len, table))
+        first = sum([len(places) for places in table])
         place, source = np.array(taps, np.int64).reshape(-1, 2).T
         channel = np.arange(channels)[:, None]
         table.append((channel * slice_count * by_slice + place).ravel())
@@ -198,7 +198,7 @@ def _plan(
     parts = max(1, min(blocks, 2 * threads // max(1, tasks)))
     if parts > 1:
         phases = [(first * parts, *others) for first, *others in phases]
-    total = sum(map(len, table))
+    total = sum([len(places) for places in table])
     slot = channels * slice_count * by_slice + vectors * lanes + width.reach + lanes
     slot += rows_of_tile * ((rows - 1) * span + columns + vectors * lanes)
     slot = -(-slot // 16) * 16
@@ -260,7 +260,9 @@ def by_weight(x: np.ndarray, g: np.ndarray, kernel: Sizes, stride: Sizes, paddin
     """The plan of the gradient of conv(x, w) by w."""
     axes = tuple(map(_forward, *_three(x.shape[2:], kernel, g.shape[2:], stride, padding, dilation)))
     slices = (kernel[0], dilation[0]) if len(kernel) == 3 else (1, 1)
-    return _weight_plan(x.shape, _steps(x), g.shape, _steps(g), spaced(kernel, 1), axes, groups, tile, threads, slices)
+    return _weight_plan(
+        x.shape, steps_of(x), g.shape, steps_of(g), spaced(kernel, 1), axes, groups, tile, threads, slices
+    )
 
 
 @lru_cache(maxsize=512)

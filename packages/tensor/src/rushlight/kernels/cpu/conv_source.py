@@ -22,13 +22,13 @@ WORDS = (
 PHASE = "first_task out_depth out_height out_width front top left first_weight weights first_output".split()
 
 
-def _words(names: list[str], *, offset: str = "") -> str:
+def words_of(names: list[str], *, offset: str = "") -> str:
     return "".join(f"    {name} = load(layout, {offset}{k})\n" for k, name in enumerate(names))
 
 
 # Fills the buffer, from `first_line` of each part on, with what outputs od, first_row.., first_column.. need of the
 # channels from first_channel on.
-_FILL = """
+FILL = """
 base = sample * x_sample + first_channel * x_channel
 for channel in range(some_channels):
     for z in range(slices):
@@ -47,12 +47,15 @@ for channel in range(some_channels):
                             begin = min(end, (stride_width - 1 - w) // stride_width)
                     source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
                     step = stride_width * x_column
-                    if step == 1 or step == 2:
+                    if step == 1 or step == 2 or step == 4:
                         for k in range(0, span, 16):
-                            some = vload_between(x, source + k * step, (begin - k) * step, (end - k - 1) * step + 1, 16)
-                            if step == 2:
-                                behind = source + 2 * k + 16
-                                more = vload_between(x, behind, 2 * (begin - k) - 16, 2 * (end - k) - 17, 16)
+                            at, low, high = source + k * step, (begin - k) * step, (end - k - 1) * step + 1
+                            some = vload_between(x, at, low, high, 16)
+                            if step >= 2:
+                                some = veven(some, vload_between(x, at + 16, low - 16, high - 16, 16))
+                            if step == 4:
+                                more = vload_between(x, at + 32, low - 32, high - 32, 16)
+                                more = veven(more, vload_between(x, at + 48, low - 48, high - 48, 16))
                                 some = veven(some, more)
                             vstore_below(buffer, target + k, some, span - k)
                     else:
@@ -64,7 +67,7 @@ for channel in range(some_channels):
                             scratch_store(buffer, target + k, T(0.0))
 """
 
-_CLAIM = """    mine = i64(0)
+CLAIM = """    mine = i64(0)
     while not atomic_claim(claimed, 8 * mine):
         mine = mine + 1 if (mine + 1) * slot < scratch_size else i64(0)
 """
@@ -88,10 +91,10 @@ PACK = """def kernel(lo, hi, layout, packed, w, table):
 # y = the convolution of x with packed weights, in all phases.
 CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, claimed):
     wide_vectors()
-{_words(WORDS)}
+{words_of(WORDS)}
     scratch_size = load(layout, LAST)
     pitch = (rows - 1) * span + columns + WIDE
-{_CLAIM}
+{CLAIM}
     buffer = moved(scratch, mine * slot)
     sums = moved(buffer, slot - ROWS * pitch)
     for k in range(channels * slices * phases_height * phases_width * lines * span, slot - ROWS * pitch):
@@ -101,7 +104,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
         while phase + 1 < phases and load(layout, FIRST_PHASE + (phase + 1) * PHASE_WORDS) <= task:
             phase += 1
         words = FIRST_PHASE + phase * PHASE_WORDS
-{indent(_words(PHASE, offset="words + "), "    ")}
+{indent(words_of(PHASE, offset="words + "), "    ")}
         rest = task - first_task
         across, down = (out_width + columns - 1) // columns, (out_height + rows - 1) // rows
         first_column = rest % across * columns
@@ -116,7 +119,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
         rest //= parts
         group, sample = rest % groups, rest // groups
         first_channel, some_channels, first_line, fill_lines = group * channels, channels, i64(0), some_rows + reach
-{indent(_FILL, " " * 8)}
+{indent(FILL, " " * 8)}
         offsets = moved(table, first_weight)
         for block in range(part * blocks // parts, (part + 1) * blocks // parts):
             rows_of = moved(packed, ((group * blocks + block) * total + first_weight) * ROWS)
@@ -152,15 +155,15 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
 # a tile lie together.
 BY_WEIGHT = f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed):
     wide_vectors()
-{_words(WORDS)}
+{words_of(WORDS)}
     scratch_size = load(layout, LAST)
     words = FIRST_PHASE
-{_words(PHASE, offset="words + ")}
+{words_of(PHASE, offset="words + ")}
     pitch = (lines * span + LANES - 1) // LANES * LANES
     most = (filter_block + FEW - 1) // FEW * FEW
     wide = (channel_block * taps + SOME - 1) // SOME * SOME
     room = slot - most * (wide + pitch)
-{_CLAIM}
+{CLAIM}
     buffer = moved(scratch, mine * slot)
     lefts = moved(buffer, room)
     sums = moved(lefts, most * pitch)
@@ -190,7 +193,7 @@ BY_WEIGHT = f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed
                         some_samples = min(batch, last - first_sample)
                         for member in range(some_samples):
                             sample, first_line = first_sample + member, member * (rows + reach)
-{indent(_FILL, " " * 28)}
+{indent(FILL, " " * 28)}
                             for row in range(some_filters):
                                 base = sample * y_sample + (group * filters + first_filter + row) * y_filter
                                 base += od * y_depth + first_row * y_row + first_column * y_column

@@ -37,7 +37,7 @@ from rushlight.core.scalar import Opaque
 # What the same source compiles to depends on these, so their text is part of every key.
 _OUR_FILES = (
     "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
-    "gemm_tile.py",
+    "winograd_tiles.py", "gemm_tile.py",
 )  # fmt: skip
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
@@ -214,6 +214,7 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     from rushlight.kernels.cpu.team_native import launch, work
     from rushlight.kernels.cpu.tiles import NAMESPACE as TILES
     from rushlight.kernels.cpu.vectors import NAMESPACE as VECTORS
+    from rushlight.kernels.cpu.winograd_tiles import NAMESPACE as WINOGRAD
 
     _numba_context()
     file = f"<rushlight kernel {digest[:12]}>"
@@ -223,6 +224,7 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
         **VECTORS,
         **GEMM,
         **TILES,
+        **WINOGRAD,
         "team_work": work,
         "team_launch": launch,
         "__name__": "rushlight.kernels.cpu.intrinsics",

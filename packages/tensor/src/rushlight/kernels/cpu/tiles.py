@@ -39,7 +39,7 @@ ROWS, VECTORS = (8, 3) if REGISTERS == 32 else (4, 3)
 INNER = (4, 6) if REGISTERS == 32 else (3, 4)
 
 
-class _Code:
+class Code:
     """Writes instructions on vectors of one element type."""
 
     def __init__(self, builder: Any, pointer: Any):
@@ -62,6 +62,15 @@ class _Code:
 
     def everywhere(self, number: Any) -> Any:
         return fill(self.builder, number, self.lanes)
+
+    def number(self, value: float) -> Any:
+        return ir.Constant(self.kind, [value] * self.lanes)
+
+    def zipped(self, a: Any, b: Any) -> list[Any]:
+        """The lanes of two vectors in turn, as two vectors."""
+        kind = ir.VectorType(ir.IntType(32), self.lanes)
+        orders = [[k // 2 + self.lanes * (k % 2) for k in range(n, n + self.lanes)] for n in (0, self.lanes)]
+        return [self.builder.shuffle_vector(a, b, ir.Constant(kind, order)) for order in orders]
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         return self._call(f"llvm.fmuladd.{self.name}", self.kind, a, b, c)
@@ -112,7 +121,7 @@ def _outer(vectors: int) -> Any:
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             a, b, table, depth, c, pitch = args
-            code = _Code(builder, a)
+            code = Code(builder, a)
 
             def step(k: Any, sums: list[Any]) -> list[Any]:
                 row = code.at(b, builder.load(code.at(table, k)))
@@ -142,7 +151,7 @@ def inner_tile(typingctx: Any, a: Any, pitch: Any, b: Any, table: Any, length: A
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, pitch, b, table, length, c = args
-        code = _Code(builder, a)
+        code = Code(builder, a)
         lefts = [code.at(a, builder.mul(pitch, ir.Constant(_INT, i))) for i in range(INNER[0])]
         rights = [code.at(b, builder.load(code.at(table, j))) for j in range(INNER[1])]
 
@@ -171,13 +180,7 @@ def inner_tile(typingctx: Any, a: Any, pitch: Any, b: Any, table: Any, length: A
     return types.void(a, types.int64, b, table, types.int64, c), codegen
 
 
-@intrinsic
-def moved(typingctx: Any, pointer: Any, index: Any) -> Any:
-    """The array from element `index` on."""
-    return pointer(pointer, types.int64), lambda context, builder, sig, args: builder.gep(args[0], [args[1]])
-
-
 NAMESPACE: dict[str, Any] = {
-    "outer_tile": _outer(VECTORS), "outer_vector": _outer(1), "inner_tile": inner_tile, "moved": moved,
+    "outer_tile": _outer(VECTORS), "outer_vector": _outer(1), "inner_tile": inner_tile,
     "atomic_claim": atomic_claim, "atomic_store": atomic_store,
 }  # fmt: skip

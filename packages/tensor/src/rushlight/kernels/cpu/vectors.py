@@ -70,10 +70,11 @@ def _named(kind: Vector) -> str:
 
 
 def _lanes_between(builder: Any, lanes: int, first: Any, end: Any) -> Any:
-    kind = ir.VectorType(cgutils.intp_t, lanes)
-    numbers = ir.Constant(kind, list(range(lanes)))
-    above = builder.icmp_signed(">=", numbers, fill(builder, first, lanes))
-    return builder.and_(above, builder.icmp_signed("<", numbers, fill(builder, end, lanes)))
+    """The mask of the lanes from `first` to below `end`, which fit 32 bits."""
+    short = ir.IntType(32)
+    numbers = ir.Constant(ir.VectorType(short, lanes), list(range(lanes)))
+    first, end = (fill(builder, builder.trunc(bound, short), lanes) for bound in (first, end))
+    return builder.and_(builder.icmp_signed(">=", numbers, first), builder.icmp_signed("<", numbers, end))
 
 
 @intrinsic(prefer_literal=True)

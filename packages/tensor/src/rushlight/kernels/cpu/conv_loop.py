@@ -1,0 +1,35 @@
+"""What the native ways of convolution share: compiled loops, the sizes of their tiles, memory for their threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from rushlight.kernels.cpu import allocator, native
+from rushlight.kernels.cpu.conv_source import filled
+from rushlight.kernels.cpu.pool import get_num_threads
+
+Sizes = tuple[int, ...]
+NOTHING = np.zeros(1)  # passed where there is no bias
+
+
+@cache
+def tile_of(dtype: np.dtype) -> Sizes:
+    """Sizes of the inner loops: rows, vectors, lanes of a vector; rows of a table of dot products, and its columns."""
+    from rushlight.kernels.cpu import tiles  # loads numba
+
+    return (tiles.ROWS, tiles.VECTORS, tiles.BYTES // dtype.itemsize, *tiles.INNER)
+
+
+@cache
+def loop(source: str, arrays: str, dtype: np.dtype) -> Callable[..., None]:
+    """The compiled kernel of a source of `conv_source` or `winograd`."""
+    return native.compiled(filled(source, tile_of(dtype)), arrays, dtype)
+
+
+def scratch(slot: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Memory that threads work in, and the words by which they claim their parts of it."""
+    threads = get_num_threads()
+    return allocator.empty((slot * threads,), dtype), np.zeros(8 * threads, np.int64)
