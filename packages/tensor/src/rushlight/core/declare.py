@@ -10,7 +10,7 @@ from rushlight.core import dtypes, front
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
-from rushlight.core.op import INPLACE, Op, register
+from rushlight.core.op import INPLACE, Fold, Op, register
 from rushlight.core.overlap import check_apart
 from rushlight.kernels.cpu.copy import duplicate
 
@@ -226,21 +226,23 @@ def view(name: str, infer: Callable, numpy: Callable, **fields: Any) -> Op:
 def reduction(name: str, infer: Callable, *, numpy: Callable, reduce: Any = None, **fields: Any) -> Op:
     """Declare an op that folds dimensions away; its params start with `dim` (a sorted tuple of dims) and `keepdim`.
 
-    `numpy(array, *params)` computes it with numpy. `reduce` is `(init, combine, finish)`: scalar functions for the
-    compiled loops.
+    `numpy(array, *params)` computes it with numpy. `reduce` is for the compiled loops: the fields of a `Fold`, or a
+    function of the params that gives a `Fold` or None.
     """
+    reduce = Fold(*reduce) if isinstance(reduce, tuple) else reduce
     return structured(name, infer, kind="reduction", numpy=numpy, reduce=reduce, **fields)
 
 
 def updating(name: str, check: Callable, update: Callable, *, overlapping: bool = False, aliased: bool = False,
-             **fields: Any) -> Op:
+             fresh: Callable | None = None, **fields: Any) -> Op:
     """Declare an op whose result is operand 0 with some elements changed, and its twin `name_` that changes operand 0
     itself.
 
     `check(*operand_metas, *params)` raises the errors of a call (its signature names operands and params, see
     `structured`); `update(array, *operands, *params)` writes into an array. Returns the op; the twin is `INPLACE[op]`.
     `overlapping` says that it may write where several elements share memory, because all get the same value; `aliased`
-    that operands may share memory with operand 0.
+    that operands may share memory with operand 0. `fresh` is `update` for an array that is thrown away when it raises,
+    so it need not check all indices before it writes.
     """
 
     def infer(*metas: Meta | None, **params: Any) -> Meta:
@@ -259,10 +261,12 @@ def updating(name: str, check: Callable, update: Callable, *, overlapping: bool 
                       functional=op, registered=False)
     INPLACE[op] = twin
 
+    write = fresh or update
+
     def changed(array: Any, *rest: Any) -> Any:
-        fresh = duplicate(array)
-        update(fresh, *rest)
-        return fresh
+        result = duplicate(array)
+        write(result, *rest)
+        return result
 
     def change(array: Any, *rest: Any) -> None:
         check_apart(twin.name, array, rest)

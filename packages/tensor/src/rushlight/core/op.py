@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,17 @@ class ErrorSample:
     params: tuple
     error: type[Exception]
     match: str
+
+
+class Fold(NamedTuple):
+    """How a reduction folds elements, in scalar functions: `init` changes nothing, `combine` folds two, `finish` makes
+    the result from what was folded and the number of elements, `pre` what is folded from an element.
+    """
+
+    init: Any
+    combine: Callable
+    finish: Callable | None = None
+    pre: Callable | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,6 +127,10 @@ class Op:
     def infer_metas(self, operands: tuple, params: tuple = ()) -> Meta | tuple[Meta, ...] | None:
         """Metadata of the result for operands that have a `_meta` (tensors, tracers), are numbers, or None."""
         return self.infer(*[meta_of(x) for x in operands], *params)
+
+    def fold(self, params: tuple) -> Fold | None:
+        """How the op folds for given params, if it is a reduction that says so."""
+        return self.reduce(*params) if callable(self.reduce) else self.reduce
 
     def operand_name(self, index: int) -> str:
         """The name of an operand; operands of a variadic op share the last name."""

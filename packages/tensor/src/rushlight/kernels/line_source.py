@@ -14,8 +14,8 @@ A `LineProgram` says what one line needs, in passes over its elements:
 
 The body of a pass is done for each element, its end once for the line. `x` and `y` are the element of an operand; the
 `values` of a line have a start and live through all passes. `total += e` sums in blocks: in lanes of the compute type
-C, whose results are added in the wide type W. An operand of `each` has one element for the line. Half types compute in
-float32.
+C, whose results are added in the wide type W. `k = ascending(x)` is an integer of type K, see `order`. An operand of
+`each` has one element for the line. Half types compute in float32.
 
 Two loops are printed from it, by where neighbours are in memory:
 
@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.kernels import order
 from rushlight.kernels.build import build_program
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.polynomials import POLYNOMIALS
@@ -46,7 +47,8 @@ WIDTH = 512  # most lines in a strip
 ROWS = 16  # elements of a column that are summed in the compute type
 TILE = 64  # most lines and elements along them of a tile
 
-_CALL = re.compile(r"(\s*)(\w+) = (exp|log)\((.+)\)")
+_FUNCTIONS = {"exp": s.exp, "log": s.log, "ascending": order.ascending, "descending": order.descending}
+_CALL = re.compile(rf"(\s*)(\w+) = ({'|'.join(_FUNCTIONS)})\((.+)\)")
 _HEAD = ("n", "segments", "lanes", "strips", "width", "rank", "parts")
 
 
@@ -342,15 +344,17 @@ def _column_pass(loop: LineLoop, p: Pass, values: list[str]) -> list[str]:
 
 def _expanded(lines: list[str], loop: LineLoop) -> list[str]:
     """The lines with type letters replaced, and the functions that have a polynomial written out."""
-    short = {"C": SHORT[loop.compute.name], "W": SHORT[wide_dtype(loop.compute).name]}
+    key = order.key_dtype(loop.compute)
+    short = {"C": SHORT[loop.compute.name], "W": SHORT[wide_dtype(loop.compute).name], "K": SHORT[key.name]}
     done: list[str] = []
     for number, line in enumerate(lines):
         found = _CALL.fullmatch(line)
         if found is not None:
             indent, name, function, argument = found.groups()
-            program = build_program(getattr(s, function), [loop.compute], [loop.compute], tables=(POLYNOMIALS,))
+            result = key if function.endswith("cending") else loop.compute
+            program = build_program(_FUNCTIONS[function], [loop.compute], [result], tables=(POLYNOMIALS,))
             steps, (result,) = emit(program, [f"argument{number}"], prefix=f"f{number}_")
             done += [f"{indent}{step}" for step in (f"argument{number} = {argument}", *steps, f"{name} = {result}")]
         else:
             done.append(line)
-    return [re.sub(r"\b[CW]\b", lambda match: short[match[0]], line) for line in done]
+    return [re.sub(r"\b[CWK]\b", lambda match: short[match[0]], line) for line in done]

@@ -16,6 +16,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op
 from rushlight.core.out import EXACT, assign_out
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.extreme import position as position_along
 from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
 from rushlight.ops.selection import maximum, minimum
 from rushlight.return_types import named
@@ -124,33 +125,39 @@ def _infer_position(name: str) -> Callable:
     return infer
 
 
-def _position(find: Callable) -> Callable:
+def _position(largest: bool) -> Callable:
     def compute(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-        if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
-            array = array.astype(np.float32)
         shape = reduced_shape(array.shape, dim, keepdim)
-        return find(array, axis=None if len(dim) != 1 else dim[0]).reshape(shape)
+        if not array.ndim:
+            return np.zeros((), np.int64)
+        flat = array if len(dim) == 1 else array.reshape(-1)
+        return position_along(flat, dim[0] if len(dim) == 1 else 0, largest).reshape(shape)
 
     return compute
+
+
+def _found(find: Callable, x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    """The reference: numpy's position along one dimension or in the flattened array."""
+    return find(x, axis=dim[0] if len(dim) == 1 else None).reshape(reduced_shape(x.shape, dim, keepdim))
 
 
 argmax_op = reduction(
     "argmax",
     _infer_position("argmax"),
     errors=lambda: [ErrorSample((np.zeros((2, 0), np.float32),), ((1,), False), IndexError, "non-zero size")],
-    numpy=_position(np.argmax),
+    numpy=_position(True),
     samples=reduced_samples,
     doc="The position of the largest element along one dimension, or in the flattened tensor.",
-    reference=lambda x, dim, keepdim: _position(np.argmax)(x, dim, keepdim),
+    reference=lambda x, dim, keepdim: _found(np.argmax, x, dim, keepdim),
 )
 
 argmin_op = reduction(
     "argmin",
     _infer_position("argmin"),
-    numpy=_position(np.argmin),
+    numpy=_position(False),
     samples=reduced_samples,
     doc="The position of the smallest element along one dimension, or in the flattened tensor.",
-    reference=lambda x, dim, keepdim: _position(np.argmin)(x, dim, keepdim),
+    reference=lambda x, dim, keepdim: _found(np.argmin, x, dim, keepdim),
 )
 
 

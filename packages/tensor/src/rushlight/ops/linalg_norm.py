@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from rushlight.core import checks, dtypes
+from rushlight.core import scalar as s
 from rushlight.core.declare import reduction
 from rushlight.core.dtypes import dtype as Dtype
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample
+from rushlight.core.op import ErrorSample, Fold, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.ops.reduction import added, reduced_shape
 
@@ -66,10 +69,30 @@ def _of_vectors(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, ord: float) 
     return norms.reshape(reduced_shape(x.shape, dim, keepdim))
 
 
+@cache
+def _fold(ord: float) -> Fold:
+    """How a norm of real numbers folds them, in one pass."""
+    if math.isinf(ord):
+        return Fold(None, s.maximum if ord > 0 else s.minimum, pre=s.abs)
+    if ord == 0:
+        return Fold(0, operator.add, pre=lambda x: s.cast(x != 0, s.dtype_of(x)))
+    if ord == 1:
+        return Fold(0, operator.add, pre=s.abs)
+    if ord == 2:
+        return Fold(0, operator.add, lambda total, n: s.sqrt(total), lambda x: x * x)
+    return Fold(
+        0,
+        operator.add,
+        lambda total, n: s.pow(total, s.constant(1 / ord, total)),
+        lambda x: s.pow(s.abs(x), s.constant(ord, x)),
+    )
+
+
 vector_norm_op = reduction(
     "vector_norm",
     _infer,
     numpy=_norm,
+    reduce=lambda dim, keepdim, ord: _fold(ord),
     doc="`sum(|input| ** ord) ** (1 / ord)` over dimensions; the largest for inf, the smallest for -inf.",
     samples=lambda: [
         Sample((_X,), ((1,), False, 2.0)),

@@ -66,11 +66,12 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     """Add the lines of a reduction, together with the calls that make what it folds if there are any."""
     *nodes, node = group.nodes
     operands = group.operands()
-    init, combine, finish = node.op.reduce
+    init, combine, finish, pre = node.op.fold(node.params)
     out, axes = node.outputs[0].meta, node.params[0]
     if nodes:
         accumulator = compute_dtype(out.numpy)
         inner = compose(nodes, operands, [node.inputs[0]])
+        folded = pre or (lambda element: element)
         kernel = reduce_kernel(
             combine,
             init,
@@ -78,11 +79,11 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
             out.numpy,
             acc_dtype=accumulator,
             finish=finish,
-            pre=lambda *elements: s.cast(inner(*elements)[0], accumulator),
+            pre=lambda *elements: folded(s.cast(inner(*elements)[0], accumulator)),
         )
     else:
         kernel = reduce_kernel(
-            combine, init, [operands[0].meta.numpy], out.numpy, finish=finish, arg_dtypes=[out.numpy]
+            combine, init, [operands[0].meta.numpy], out.numpy, pre, finish, arg_dtypes=[out.numpy]
         )
     kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
     run = kernel.planned(_like(meta(out.dtype, kept)), *[_like(v.meta) for v in operands], axes=axes)

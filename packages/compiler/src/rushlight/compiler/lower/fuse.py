@@ -120,11 +120,12 @@ def _pruned(graph: Graph, groups: list[Group]) -> list[Group]:
 
 def can_fold(node: Node) -> bool:
     """Is the node a reduction that has a loop of its own, on the CPU?"""
-    if node.op.kind != "reduction" or node.op.reduce is None or len(node.outputs) != 1:
+    if node.op.kind != "reduction" or node.op.fold(node.params) is None or len(node.outputs) != 1:
         return False
     out = node.outputs[0].meta
     return (
         out.device.type == "cpu"
+        and not node.inputs[0].meta.dtype.is_complex
         and not out.dtype.is_complex
         and out.dtype.category > 0
         and out.numel > 0
