@@ -170,3 +170,28 @@ def test_more_memory_than_there_is(call):
 def test_sizes_that_overflow(call):
     with pytest.raises(RuntimeError, match="overflow|out of bounds"):
         call()
+
+
+WRITES = {
+    "add_": lambda x: x.add_(1.0),
+    "add_ of a view": lambda x: x.t()[3:].add_(1.0),
+    "copy_": lambda x: x.copy_(rushlight.ones(x.shape)),
+    "zero_": lambda x: x.zero_(),
+    "masked_fill_": lambda x: x.masked_fill_(x == 0, 1.0),
+    "by index": lambda x: x.__setitem__(rushlight.tensor([0, 1]), 1.0),
+    "index_add_": lambda x: x.index_add_(0, rushlight.tensor([0]), x[:1] + 1),
+    "scatter_": lambda x: x.scatter_(0, rushlight.zeros(x.shape, dtype=rushlight.int64), 1.0),
+    "uniform_": lambda x: x.uniform_(),
+    "out=": lambda x: rushlight.exp(x, out=x),
+}
+
+
+@pytest.mark.parametrize("shape", [(8, 5), (200, 300)])
+@pytest.mark.parametrize("write", WRITES)
+def test_read_only_memory_is_read_and_not_written(write, shape, tmp_path):
+    np.save(tmp_path / "zeros.npy", np.zeros(shape, np.float32))
+    x = rushlight.from_numpy(np.load(tmp_path / "zeros.npy", mmap_mode="r"))  # a write into it would end the process
+    assert not (x + x.sum()).any()
+    with pytest.raises((RuntimeError, ValueError), match="read-only"):
+        WRITES[write](x)
+    assert not x.any() and not np.load(tmp_path / "zeros.npy").any()
