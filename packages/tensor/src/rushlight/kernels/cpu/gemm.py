@@ -9,7 +9,7 @@ often while it is near. There are three places where it can be near, and the pro
 1. **Registers: the tile** (`gemm_tile`). A tile of C, 14 rows by two vectors with AVX-512, stays in registers while
    its sums are made. Each step fetches 14 numbers of A and 32 of B and does 448 multiply-adds.
 
-                       B: 256 x 32 panel
+                       B: 512 x 32 panel
                       +----+
                       |    |
              A        |    |        Each tile of C is the product of
@@ -17,13 +17,13 @@ often while it is near. There are three places where it can be near, and the pro
        14 |======| -> |tile|
           +------+    +----+
 
-2. **First cache: the panel.** All tiles of a column of tiles use the same columns of B. They are copied ("packed") to
-   a panel, 256 rows of 32 columns that lie side by side: 32 KiB, which stay in the first cache while the tiles go down
-   over the rows of A. In B itself these rows lie far apart, in as many memory pages.
-3. **Second cache: the block.** The rows of A that a task works off with one panel after another, at most 256 or 512,
-   stay in the second cache from panel to panel.
+2. **First caches: the panel.** All tiles of a column of tiles use the same columns of B. They are copied ("packed") to
+   a panel, at most 512 rows of 32 columns that lie side by side: 64 KiB, which stay close while the tiles go down over
+   the rows of A. In B itself these rows lie far apart, in as many memory pages.
+3. **Second cache: the block.** The rows of A that a task works off with one panel after another, at most 512, stay in
+   the second cache from panel to panel.
 
-Sums longer than 256 go in several rounds, the later ones add to C. The order of additions is the same for every
+Sums longer than 512 go in several rounds, the later ones add to C. The order of additions is the same for every
 element and depends on neither threads nor cutting nor strides: results are reproducible bit for bit.
 
 Strides cost nothing: a tile reads A with any, and packing evens out those of B. Where B is stored by columns, packing
@@ -64,8 +64,10 @@ LARGE, LARGE_BY_COLUMNS = 700_000, 300_000
 # Elements of B up to which panels are read where they lie: it stays in the cache without packing.
 SMALL = 1 << 16
 # Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
-PAD = 17
-HIGH, WIDE = 2048, 512
+HIGH, WIDE = 1024, 1024
+# Rows of A's copy lie so much farther apart than they are long. A multiple of 4096 bytes would put them in the same
+# places of the cache; an odd number lets them reach their next cache lines one after the other, not all at once.
+PADDING = 17
 
 
 class _Plan(NamedTuple):
@@ -244,11 +246,11 @@ def _batch(
 
 
 def _large(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray) -> None:
-    """A product of large matrices: chunks of 256 columns of A and rows of B are packed, then multiplied."""
+    """A product of large matrices: chunks of A and of B are packed, then multiplied."""
     dtype, threads = c.dtype, pool.get_num_threads()
     (m, n), k = c.shape, a.shape[1]
     _, columns = tile_shape(dtype)
-    pitch = DEPTH + PAD
+    pitch = DEPTH + PADDING
     high, wide = min(m, HIGH), -(-min(n, WIDE) // columns) * columns
     rows = allocator.empty((high, pitch), dtype)
     panels = allocator.empty((DEPTH * wide,), dtype)
