@@ -44,42 +44,61 @@ def _power_of_two(n: Any) -> Any:
 
 
 def _reduce(x: Any) -> tuple[Any, Any]:
-    """x = n * log(2) + r with abs(r) <= log(2) / 2: (n as int32, r)."""
+    """x = n * log(2) + r with abs(r) <= log(2) / 2: (a number with n in its low bits, r)."""
     shifted = _fma(x, 1.0 / math.log(2.0), _ROUND)
     n = shifted - _ROUND
-    r = _fma(n, -_LN2_LOW, _fma(n, -_LN2_HIGH, x))
-    return s.bitcast(shifted, np.int32) - _ROUND_BITS, r
+    return shifted, _fma(n, -_LN2_LOW, _fma(n, -_LN2_HIGH, x))
+
+
+def _integer(shifted: Any) -> Any:
+    """The n in the low bits, as int32."""
+    return s.bitcast(shifted, np.int32) - _ROUND_BITS
+
+
+def _scale(value: Any, shifted: Any) -> Any:
+    """value * 2.0**n, n in the low bits of `shifted`, for normal results: n is added to the exponent. The bits above n
+    leave the word when they are shifted.
+    """
+    return s.bitcast(s.bitcast(value, np.int32) + (s.bitcast(shifted, np.int32) << 23), np.float32)
 
 
 _EXP = (0.4999999403953552, 0.1666652113199234, 0.04166838899254799, 0.00836874544620514, 0.001381453825160861)
 
 
+def _exp_of(r: Any) -> Any:
+    return _fma(r * r, horner(r, *_EXP), r) + 1.0
+
+
+def _exponential(x: Any, value: Any, shifted: Any, small: float, largest: float) -> Any:
+    """The result of exp and exp2: below `small`, where it may be subnormal, it is scaled down last, and rounded once
+    then.
+    """
+    tiny = x < small
+    lifted = s.bitcast(s.bitcast(value, np.int32) + s.cast(tiny, np.int32) * (64 << 23), np.float32)
+    result = _scale(lifted, shifted) * s.select(tiny, s.constant(2.0**-64, x), 1.0)
+    return s.select(x <= largest, result, x + math.inf)  # infinity, and NaN stays
+
+
 def exp(x: Any) -> Any:
     """e**x: 2**n * (1 + r + r**2 p(r))."""
-    x = s.select(x > 89.0, 89.0, s.select(x < -104.0, -104.0, x))
-    n, r = _reduce(x)
-    value = _fma(r * r, horner(r, *_EXP), r) + 1.0
-    half = n >> 1  # in two steps: n may be 128, and a subnormal result must be rounded once
-    return value * _power_of_two(half) * _power_of_two(n - half)
+    shifted, r = _reduce(s.select(x < -104.0, -104.0, x))
+    return _exponential(x, _exp_of(r), shifted, -87.0, 88.72283172607422)
 
 
 def exp2(x: Any) -> Any:
     """2**x."""
-    clamped = s.select(x > 129.0, 129.0, s.select(x < -151.0, -151.0, x))
+    clamped = s.select(x < -151.0, -151.0, x)
     shifted = clamped + _ROUND
     r = (clamped - (shifted - _ROUND)) * math.log(2.0)
-    n = s.bitcast(shifted, np.int32) - _ROUND_BITS
-    value = _fma(r * r, horner(r, *_EXP), r) + 1.0
-    half = n >> 1
-    return value * _power_of_two(half) * _power_of_two(n - half)
+    return _exponential(x, _exp_of(r), shifted, -125.5, 127.99999237060547)
 
 
 def expm1(x: Any) -> Any:
     """e**x - 1: 2**n (e**r - 1) + (2**n - 1), the first part without cancellation."""
     clamped = s.select(x > 89.0, 89.0, s.select(x < -25.0, -25.0, x))
-    n, r = _reduce(clamped)
+    shifted, r = _reduce(clamped)
     part = _fma(r * r, horner(r, *_EXP), r)
-    scale = _power_of_two(n - 1)  # halved, so that n = 128 is in range
+    scale = _power_of_two(_integer(shifted) - 1)  # halved, so that n = 128 is in range
     return s.select(s.abs(x) < 1e-7, x, 2.0 * _fma(scale, part, scale - 0.5))
 
 
@@ -156,9 +175,8 @@ def tanh(x: Any) -> Any:
     magnitude = s.abs(x)
     square = x * x
     small = _fma(square * x, horner(square, *_TANH), x)
-    doubled = s.select(magnitude > 10.0, 20.0, 2.0 * magnitude)
-    n, r = _reduce(doubled)
-    power = (_fma(r * r, horner(r, *_EXP), r) + 1.0) * _power_of_two(n)
+    shifted, r = _reduce(s.select(magnitude > 10.0, 20.0, 2.0 * magnitude))
+    power = _scale(_exp_of(r), shifted)
     large = s.select(s.isnan(x), x, 1.0 - 2.0 / (power + 1.0))
     return s.copysign(s.select(magnitude < 0.625, small, large), x)  # the polynomial loses the sign of -0.0
 
@@ -179,8 +197,8 @@ def erf(x: Any) -> Any:
     square = x * x
     small = _fma(x, horner(square, *_ERF_SMALL), x)
     t = s.select(magnitude > 4.0, 4.0, magnitude)
-    n, r = _reduce(t * horner(t, *_ERF_LARGE))
-    complement = (_fma(r * r, horner(r, *_EXP), r) + 1.0) * _power_of_two(n)
+    shifted, r = _reduce(t * horner(t, *_ERF_LARGE))
+    complement = _scale(_exp_of(r), shifted)
     return s.select(magnitude < 0.93, small, s.select(s.isnan(x), x, s.copysign(1.0 - complement, x)))
 
 
