@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu.scatter import add_rows, divide
+from rushlight.kernels.cpu.scatter import add_rows, divide, worth
 from rushlight.kernels.cpu.scatter import scatter as scatter_into
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
@@ -28,10 +29,8 @@ _INDEX = np.array([[0, 1, 0, 2], [2, 2, 1, 0]])
 Number = bool | int | float | complex
 
 
-def _prepared(
-    name: str, array: np.ndarray, index: np.ndarray, src: Any, dim: int
-) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Array, checked index and the part of src that the index covers, with 0-dim ones as vectors."""
+def _prepared(array: np.ndarray, index: np.ndarray, src: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Array, index and the part of src that the index covers, with 0-dim ones as vectors."""
     if not array.ndim:
         array = array.reshape(1)
     if not index.ndim:
@@ -39,8 +38,20 @@ def _prepared(
     if isinstance(src, np.ndarray):
         src = src.reshape(1) if not src.ndim else src
         src = src[tuple([slice(size) for size in index.shape])]
-    check_bounds(name, index, array.shape[dim], dim, error=RuntimeError)
     return array, index, src
+
+
+def _check(name: str, array: np.ndarray, index: np.ndarray, dim: int) -> None:
+    check_bounds(name, index, array.shape[dim], dim, error=RuntimeError)
+
+
+def _scatter_fresh(name: str, array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, combine: str) -> None:
+    """Into an array that nobody has seen, so large ones are written while the index is looked at."""
+    if not array.size or not worth(index.shape, src, array, index):
+        _check(name, array, index, dim)
+        scatter_into(array, index, src, dim, combine)
+    elif not scatter_into(array, index, src, dim, combine, check=True):
+        _check(name, array, index, dim)
 
 
 def _reference(update: Any) -> Any:
@@ -64,17 +75,24 @@ def _check_scatter(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:
     check_number("scatter", src, input.dtype)
 
 
-def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int) -> None:
+def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int, fresh: bool = False) -> None:
     if not index.size:
         return
-    array, index, src = _prepared("scatter", array, index, src, dim)
-    scatter_into(array, index, src if isinstance(src, np.ndarray) else number_array(src, array.dtype), dim)
+    array, index, src = _prepared(array, index, src)
+    if not isinstance(src, np.ndarray):
+        src = number_array(src, array.dtype)
+    if fresh:
+        _scatter_fresh("scatter", array, index, src, dim, "set")
+    else:
+        _check("scatter_", array, index, dim)
+        scatter_into(array, index, src, dim)
 
 
 scatter_op = updating(
     "scatter",
     _check_scatter,
     _scatter,
+    fresh=partial(_scatter, fresh=True),
     doc="`result[index[i, j], j] = src[i, j]` along dimension 0, likewise along others.",
     samples=lambda: [
         Sample((_MATRIX, np.array([[2, 1, 0, 1]]), _MATRIX + 20), (0,)),
@@ -88,11 +106,16 @@ scatter_op = updating(
 )
 
 
-def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
+def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, fresh: bool = False) -> None:
     if not index.size:
         return
-    array, index, src = _prepared("scatter_add", array, index, src, dim)
-    if _is_vector(array, index, dim):
+    array, index, src = _prepared(array, index, src)
+    vector = _is_vector(array, index, dim)
+    if fresh and not vector:
+        _scatter_fresh("scatter_add", array, index, src, dim, "add")
+        return
+    _check("scatter_add", array, index, dim)
+    if vector:
         rows = index[tuple([slice(None) if d == dim else 0 for d in range(index.ndim)])]
         add_rows(np.moveaxis(array, dim, 0), rows, np.moveaxis(src, dim, 0))
     else:
@@ -113,6 +136,7 @@ scatter_add_op = updating(
     "scatter_add",
     _check_scatter_add,
     _add,
+    fresh=partial(_add, fresh=True),
     doc="`result[index[i, j], j] += src[i, j]` along dimension 0, likewise along others.",
     samples=lambda: [Sample((_MATRIX, _INDEX, _MATRIX + 20), (0,)), Sample((_MATRIX, _INDEX[:, :2], _MATRIX), (1,))],
     reference=lambda x, *rest: _reference(_add)(x, *rest),
@@ -151,13 +175,15 @@ def _fold(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, reduc
         divide(array, count)
 
 
-def _check_reduce(name: str, reduce: str) -> None:
+def _check_reduce(name: str, reduce: str, input: Meta) -> None:
+    if input.dtype.is_complex and reduce in ("amax", "amin"):
+        raise NotImplementedError(f"{name}: {reduce} is not implemented for {input.dtype.name}: it has no order")
     if reduce not in _COMBINE:
         raise RuntimeError(f"{name}: reduce argument must be one of {', '.join(_COMBINE)}, got {reduce}")
 
 
 def _check_scatter_reduce(input: Meta, index: Meta, src: Meta, *, dim: int, reduce: str, include_self: bool) -> None:
-    _check_reduce("scatter_reduce", reduce)
+    _check_reduce("scatter_reduce", reduce, input)
     check_gather("scatter_reduce", input, index, dim, src)
     if src.dtype is not input.dtype:
         raise RuntimeError(
@@ -171,7 +197,8 @@ def _scatter_reduce(
 ) -> None:
     if not index.size:
         return
-    array, index, src = _prepared("scatter_reduce", array, index, src, dim)
+    array, index, src = _prepared(array, index, src)
+    _check("scatter_reduce", array, index, dim)
     _fold(array, index, src, dim, reduce, include_self)
 
 

@@ -227,7 +227,7 @@ _COMBINE = {
 
 @cache
 def _writer(
-    dtype: np.dtype, combine: str, kinds: tuple[str, ...], wraps: tuple[bool, ...], mode: str
+    dtype: np.dtype, source: np.dtype, combine: str, check: bool, kinds: tuple, wraps: tuple[bool, ...], mode: str
 ) -> Callable[..., None]:
     """The loop for indices of the `kinds`. `mode`: "row" goes along contiguous runs, "fill" too, with one value,
     "spread" along strided ones, "line" along the indexed dimension, "each" along another, with an index for each
@@ -247,22 +247,22 @@ def _writer(
     if combine == "set":
         put = [f"scratch_store(t, u64({t_at}), load(v, u64({v_at})))"]
     else:
-        program = build_program(_COMBINE[combine], [dtype, dtype], [dtype], tables=(POLYNOMIALS,))
+        program = build_program(_COMBINE[combine], [dtype, source], [dtype], tables=(POLYNOMIALS,))
         lines, (result,) = emit(program, ["a", "b"])
         put = [f"a = scratch_load(t, u64({t_at}))", f"b = load(v, u64({v_at}))", *lines]
         put.append(f"scratch_store(t, u64({t_at}), {result})")
     if mode in ("each", "line"):
         start = "t_row" if mode == "line" else "t_row + j * t_step"
         body = [" " * 12 + "for j in range(begin, stop):\n" + " " * 16 + f"place = {start}\n"]
-        body.append(_place(wraps, " + j * inner{m}", False, " " * 16))
+        body.append(_place(wraps, " + j * inner{m}", check, " " * 16))
     else:
-        body = [" " * 12 + "place = t_row\n", _place(wraps, "", False, " " * 12)]
+        body = [" " * 12 + "place = t_row\n", _place(wraps, "", check, " " * 12)]
         body.append(" " * 12 + "for j in range(begin, stop):\n")
     body += [" " * 16 + line + "\n" for line in put]
-    source = (
-        f"def kernel(lo, hi, layout, t, v, {', '.join(f'i{m}' for m in range(count))}):\n    wide_vectors()\n"
+    text = (
+        f"def kernel(lo, hi, layout, bad, t, v, {', '.join(f'i{m}' for m in range(count))}):\n    wide_vectors()\n"
         + _loads(names, 0)
-        + f"    coordinates = stack_array(i64, {MOST_DIMS})\n"
+        + f"    coordinates = stack_array(i64, {MOST_DIMS})\n    wrong = False\n"
         + "    for task in range(lo, hi):\n        rest = i64(task) // blocks\n"
         + "        begin = (i64(task) - rest * blocks) * block\n        stop = min(begin + block, n)\n"
         + "".join(f"        {x} = i64(0)\n" for x in moved)
@@ -273,10 +273,10 @@ def _writer(
         + "        for row in range(rows):\n"
         + "".join(body)
         + "\n".join("    " + line for line in _advance("rank", f"{first} + {each} * free", each, move).splitlines())
-        + "\n"
+        + "\n    if wrong:\n        scratch_store(bad, u64(0), i64(1))\n"
     )
-    bits = f"*{SHORT[storage_dtype(dtype).name]}"
-    return compile_source(source, ("u64", "u64", "*i64", bits, bits, *kinds))
+    arrays = [f"*{SHORT[storage_dtype(kind).name]}" for kind in (dtype, source)]
+    return compile_source(text, ("u64", "u64", "*i64", "*i64", *arrays, *kinds))
 
 
 def plan_write(
@@ -287,12 +287,15 @@ def plan_write(
     places: Sequence[Place],
     combine: str = "set",
     threads: int = 1,
+    check: bool = False,
+    source: np.dtype | None = None,
 ) -> Walk:
     """How to store values, with strides `values` over the walked shape, each in its place, or to combine them with what
     is there by "add", "multiply", "maximum" or "minimum".
 
-    Arrays of the walk are the target, the values and the indices, which must have been checked (`inside`). `threads`
-    decides how work is cut, and nothing about the result. No array may be empty.
+    Arrays of the walk are a flag (int64), the target, the values (of dtype `source`, by default the target's) and the
+    indices. These must have been checked (`inside`), or with `check` the flag becomes 1 when one is outside, and the
+    target is then of no use. `threads` decides how work is cut and nothing about the result. No array may be empty.
     """
     each = [strides, values, *[at.strides for at in places]]
     dims = [d for d, size in enumerate(shape) if size != 1]
@@ -315,6 +318,6 @@ def plan_write(
         layout += (size, *step)
     if combine == "set":
         dtype = bits_dtype(dtype.itemsize)
-    kernel = _writer(dtype, combine, *_kinds(places), mode)
+    kernel = _writer(dtype, source or dtype, combine, check, *_kinds(places), mode)
     grain = max(1, native.GRAIN // max(1, block * length))
     return Walk(kernel, tasks * blocks, grain, np.array(layout, np.int64))

@@ -18,11 +18,12 @@ from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_ker
 from rushlight.kernels.cpu.gather import elements, picked
 from rushlight.kernels.cpu.indexed import MOST_DIMS, Place, Walk, plan_write
 from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.half import is_half
 
 Shape = tuple[int, ...]
 
 
-def _worth(shape: Shape, *arrays: np.ndarray) -> bool:
+def worth(shape: Shape, *arrays: np.ndarray) -> bool:
     """Are there enough places to write to for a native loop, and can one walk through these arrays?"""
     return (
         math.prod(shape) >= native.WORTH
@@ -62,16 +63,23 @@ def _apart(target: np.ndarray, array: np.ndarray) -> np.ndarray:
     return array.copy() if np.may_share_memory(target, array) else array
 
 
-def _write(walk: Walk, target: np.ndarray, values: np.ndarray, indices: Sequence[np.ndarray]) -> None:
-    run_kernel(walk.kernel, walk.count, walk.grain, walk.layout, target, values, *indices)
+def _write(walk: Walk, target: np.ndarray, values: np.ndarray, indices: Sequence[np.ndarray]) -> bool:
+    bad = np.zeros(1, np.int64)
+    run_kernel(walk.kernel, walk.count, walk.grain, walk.layout, bad, target, values, *indices)
+    return not bad[0]
 
 
-def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int, combine: str = "set") -> None:
+def scatter(
+    target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int, combine: str = "set", check: bool = False
+) -> bool:
     """Put values, which broadcast to the shape of `index`, at `index` along a dimension, at their own place along the
-    others."""
-    if not _worth(index.shape, values, target, index):
+    others.
+
+    With `check`, for a target that nobody has seen, it looks at the indices on the way: False when one was outside.
+    """
+    if not worth(index.shape, values, target, index):
         _small(target, along(index, axis), values, combine)
-        return
+        return True
     index, values = _apart(target, index), _apart(target, values)
     walk = _plan_scatter(
         index.shape,
@@ -81,19 +89,20 @@ def scatter(target: np.ndarray, index: np.ndarray, values: np.ndarray, axis: int
         (index.itemsize, index.strides, target.shape[axis], axis),
         combine,
         pool.get_num_threads(),
+        check,
     )
-    _write(walk, target, values, (index,))
+    return _write(walk, target, values, (index,))
 
 
 @lru_cache(4096)
 def _plan_scatter(
-    shape: Shape, dtype: np.dtype, strides: Shape, values: Shape, at: tuple, combine: str, threads: int
+    shape: Shape, dtype: np.dtype, strides: Shape, values: Shape, at: tuple, combine: str, threads: int, check: bool
 ) -> Walk:
     own = elements(strides, dtype.itemsize)
     itemsize, steps, size, axis = at
     moves = (*own[:axis], 0, *own[axis + 1 :])
     place = Place(itemsize, elements(steps, itemsize), size, own[axis], False)
-    return plan_write(shape, dtype, moves, values, [place], combine, threads)
+    return plan_write(shape, dtype, moves, values, [place], combine, threads, check)
 
 
 def put(
@@ -106,7 +115,7 @@ def put(
 ) -> None:
     """`target[indices] = values`, or the like, with None for a whole dimension; `values` broadcasts to `shape`, that of
     `target[indices]`, in which what the indices say stands at dimension `first`."""
-    if not _worth(shape, values, target, *[index for index in indices if index is not None]):
+    if not worth(shape, values, target, *[index for index in indices if index is not None]):
         _small(target, tuple([slice(None) if index is None else index for index in indices]), values, combine)
         return
     indices = [index if index is None else _apart(target, index) for index in indices]
@@ -114,7 +123,7 @@ def put(
     walk = _plan_put(
         shape,
         first,
-        target.dtype,
+        (target.dtype, values.dtype),
         (target.shape, target.strides),
         _strides(values, shape),
         tuple([None if index is None else (index.shape, index.strides, index.itemsize) for index in indices]),
@@ -128,16 +137,19 @@ def put(
 def _plan_put(
     shape: Shape,
     first: int,
-    dtype: np.dtype,
+    dtypes: tuple[np.dtype, np.dtype],
     target: tuple[Shape, Shape],
     values: Shape,
     indices: tuple,
     combine: str,
     threads: int,
 ) -> Walk:
+    dtype, source = dtypes
     sizes, strides = target
     moves, places = picked(len(shape), first, sizes, elements(strides, dtype.itemsize), indices)
-    return plan_write(shape, dtype, moves, values, places, combine, threads)
+    return plan_write(
+        shape, dtype, moves, values, places, combine, threads, source=None if source == dtype else source
+    )
 
 
 def divide(total: np.ndarray, count: np.ndarray) -> None:
@@ -165,10 +177,25 @@ def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """
     if not values.size:
         return
-    if target.itemsize == 2 and target.dtype.kind not in "iu":
+    if not is_half(target.dtype):
+        put(target, (index,), values, values.shape, 0, "add")
+    elif not worth(values.shape, target, values, index):
         _add_sorted(target, index, values)
     else:
-        put(target, (index,), values, values.shape, 0, "add")
+        sums = elementwise_kernel(lambda a, b: a + b, [target.dtype, np.float32], target.dtype)
+        for part in _columns(target):
+            wide = np.zeros(target[part].shape, np.float32)
+            put(wide, (index,), values[part], values[part].shape, 0, "add")
+            sums(target[part], target[part], wide)
+
+
+def _columns(target: np.ndarray) -> list[tuple]:
+    """Parts of an array of rows, along dimension 1, of a few million elements: so much is summed at a time."""
+    if target.ndim == 1:
+        return [()]
+    count = max(1, min(target.size >> 22, target.shape[1]))
+    size = -(-target.shape[1] // count)
+    return [(slice(None), slice(at, at + size)) for at in range(0, target.shape[1], size)]
 
 
 def _add_sorted(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
