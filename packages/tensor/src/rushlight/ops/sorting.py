@@ -14,6 +14,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op, Sample, kernel
 from rushlight.core.out import APART, EXACT
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import select
 from rushlight.ops.extremum import check_not_empty, check_order, chosen
 from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
 from rushlight.return_types import named
@@ -132,6 +133,8 @@ topk_op = structured(
 def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
+    if select.fits(x, k):
+        return select.first(x, k, dim, largest)
     x, size = comparable(x), x.shape[dim]
     if k == 0:
         return np.zeros([k if d == dim else n for d, n in enumerate(x.shape)], np.int64)
