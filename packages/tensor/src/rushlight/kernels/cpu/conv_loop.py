@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
 from rushlight.kernels.cpu import allocator, native
-from rushlight.kernels.cpu.conv_source import filled
+from rushlight.kernels.cpu.conv_source import FILL, filled
+from rushlight.kernels.cpu.jit import address_of, compile_source
 from rushlight.kernels.cpu.pool import get_num_threads
+from rushlight.kernels.source import SHORT
 
 Sizes = tuple[int, ...]
 NOTHING = np.zeros(1)  # passed where there is no bias
@@ -30,6 +33,16 @@ def loop(source: str, arrays: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def scratch(slot: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Memory that threads work in, and the words by which they claim their parts of it."""
+    """Memory that threads work in, and the words by which they claim their parts of it, with the address of the kernel
+    that fills these among them."""
     threads = get_num_threads()
-    return allocator.empty((slot * threads,), dtype), np.zeros(8 * threads, np.int64)
+    words = np.zeros(8 * threads, np.int64)
+    words[1] = _filling(dtype)
+    return allocator.empty((slot * threads,), dtype), words
+
+
+@cache
+def _filling(dtype: np.dtype) -> int:
+    short = SHORT[dtype.name]
+    signature = ("*i64", f"*{short}", f"*{short}", *["i64"] * 11)
+    return address_of(compile_source(re.sub(r"\bT\b", short, filled(FILL, tile_of(dtype))), signature))

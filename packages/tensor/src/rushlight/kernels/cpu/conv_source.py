@@ -11,7 +11,6 @@ their address. (Between the rows of a block lie a few columns that are computed 
 from __future__ import annotations
 
 import re
-from textwrap import indent
 
 WORDS = (
     "samples groups channels filters blocks parts depth height width x_sample x_channel x_depth x_row x_column "
@@ -22,50 +21,67 @@ WORDS = (
 PHASE = "first_task out_depth out_height out_width front top left first_weight weights first_output".split()
 
 
-def words_of(names: list[str], *, offset: str = "") -> str:
-    return "".join(f"    {name} = load(layout, {offset}{k})\n" for k, name in enumerate(names))
+def reading(source: str) -> str:
+    """A source with lines in the places of `$WORDS` and `$PHASE` that read the words it names."""
+
+    def lines(place: re.Match[str]) -> str:
+        names, start = (PHASE, "words + ") if place[2] == "PHASE" else (WORDS, "")
+        used = [(k, name) for k, name in enumerate(names) if re.search(rf"\b{name}\b", source)]
+        return "\n".join(f"{place[1]}{name} = load(layout, {start}{k})" for k, name in used)
+
+    return re.sub(r"( +)\$(WORDS|PHASE)", lines, source)
 
 
 # Fills the buffer, from `first_line` of each part on, with what outputs od, first_row.., first_column.. need of the
 # channels from first_channel on.
-FILL = """
-base = sample * x_sample + first_channel * x_channel
-for channel in range(some_channels):
-    for z in range(slices):
-        d = front + od * stride_depth + z * slice_step
-        for part_height in range(phases_height):
-            for line in range(fill_lines):
-                h = top + (first_row + line) * stride_height + part_height
-                for part_width in range(phases_width):
-                    target = (channel * slices + z) * phases_height + part_height
-                    target = ((target * phases_width + part_width) * lines + first_line + line) * span
-                    w = left + first_column * stride_width + part_width
-                    begin, end = i64(0), i64(0)
-                    if d >= 0 and d < depth and h >= 0 and h < height and w < width:
-                        end = min(span, (width - 1 - w) // stride_width + 1)
-                        if w < 0:
-                            begin = min(end, (stride_width - 1 - w) // stride_width)
-                    source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
-                    step = stride_width * x_column
-                    if step == 1 or step == 2 or step == 4:
-                        for k in range(0, span, 16):
-                            at, low, high = source + k * step, (begin - k) * step, (end - k - 1) * step + 1
-                            some = vload_between(x, at, low, high, 16)
-                            if step >= 2:
-                                some = veven(some, vload_between(x, at + 16, low - 16, high - 16, 16))
-                            if step == 4:
-                                more = vload_between(x, at + 32, low - 32, high - 32, 16)
-                                more = veven(more, vload_between(x, at + 48, low - 48, high - 48, 16))
-                                some = veven(some, more)
-                            vstore_below(buffer, target + k, some, span - k)
-                    else:
-                        for k in range(begin):
-                            scratch_store(buffer, target + k, T(0.0))
-                        for k in range(begin, end):
-                            scratch_store(buffer, target + k, load(x, source + k * step))
-                        for k in range(end, span):
-                            scratch_store(buffer, target + k, T(0.0))
-"""
+FILL = reading("""def kernel(
+    layout, x, buffer, sample, first_channel, some_channels, first_line, fill_lines, od, first_row, first_column,
+    front, top, left,
+):
+    wide_vectors()
+    $WORDS
+    base = sample * x_sample + first_channel * x_channel
+    for channel in range(some_channels):
+        for z in range(slices):
+            d = front + od * stride_depth + z * slice_step
+            for part_height in range(phases_height):
+                for line in range(fill_lines):
+                    h = top + (first_row + line) * stride_height + part_height
+                    for part_width in range(phases_width):
+                        target = (channel * slices + z) * phases_height + part_height
+                        target = ((target * phases_width + part_width) * lines + first_line + line) * span
+                        w = left + first_column * stride_width + part_width
+                        begin, end = i64(0), i64(0)
+                        if d >= 0 and d < depth and h >= 0 and h < height and w < width:
+                            end = min(span, (width - 1 - w) // stride_width + 1)
+                            if w < 0:
+                                begin = min(end, (stride_width - 1 - w) // stride_width)
+                        source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
+                        step = stride_width * x_column
+                        if step == 1 or step == 2 or step == 4:
+                            for k in range(0, span, 16):
+                                at, low, high = source + k * step, (begin - k) * step, (end - k - 1) * step + 1
+                                some = vload_between(x, at, low, high, 16)
+                                if step >= 2:
+                                    some = veven(some, vload_between(x, at + 16, low - 16, high - 16, 16))
+                                if step == 4:
+                                    more = vload_between(x, at + 32, low - 32, high - 32, 16)
+                                    more = veven(more, vload_between(x, at + 48, low - 48, high - 48, 16))
+                                    some = veven(some, more)
+                                vstore_below(buffer, target + k, some, span - k)
+                        else:
+                            for k in range(begin):
+                                scratch_store(buffer, target + k, T(0.0))
+                            for k in range(begin, end):
+                                scratch_store(buffer, target + k, load(x, source + k * step))
+                            for k in range(end, span):
+                                scratch_store(buffer, target + k, T(0.0))
+""")
+# How the others call it: its address is behind the first claim.
+FILLED = (
+    "invoke(load(claimed, 1), (layout, x, buffer, sample, first_channel, some_channels, first_line, fill_lines, od, "
+    "first_row, first_column, front, top, left))"
+)
 
 CLAIM = """    mine = i64(0)
     while not atomic_claim(claimed, 8 * mine):
@@ -89,9 +105,9 @@ PACK = """def kernel(lo, hi, layout, packed, w, table):
 """
 
 # y = the convolution of x with packed weights, in all phases.
-CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, claimed):
+CONVOLVE = reading(f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, claimed):
     wide_vectors()
-{words_of(WORDS)}
+    $WORDS
     scratch_size = load(layout, LAST)
     pitch = (rows - 1) * span + columns + WIDE
 {CLAIM}
@@ -104,7 +120,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
         while phase + 1 < phases and load(layout, FIRST_PHASE + (phase + 1) * PHASE_WORDS) <= task:
             phase += 1
         words = FIRST_PHASE + phase * PHASE_WORDS
-{indent(words_of(PHASE, offset="words + "), "    ")}
+        $PHASE
         rest = task - first_task
         across, down = (out_width + columns - 1) // columns, (out_height + rows - 1) // rows
         first_column = rest % across * columns
@@ -119,7 +135,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
         rest //= parts
         group, sample = rest % groups, rest // groups
         first_channel, some_channels, first_line, fill_lines = group * channels, channels, i64(0), some_rows + reach
-{indent(FILL, " " * 8)}
+        {FILLED}
         offsets = moved(table, first_weight)
         for block in range(part * blocks // parts, (part + 1) * blocks // parts):
             rows_of = moved(packed, ((group * blocks + block) * total + first_weight) * ROWS)
@@ -148,17 +164,17 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, cl
                         for q in range(some_columns):
                             store(y, target + q * y_column, scratch_load(sums, source + q) + added)
     atomic_store(claimed, 8 * mine, 0)
-"""
+""")
 
 # The gradient of the weights: dot products of rows of `g` and of the buffer, over a chunk of samples. What lies between
 # the rows of the buffer meets zeros; all of the buffer is filled, so that nothing left from before does. The sums of
 # a tile lie together.
-BY_WEIGHT = f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed):
+BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed):
     wide_vectors()
-{words_of(WORDS)}
+    $WORDS
     scratch_size = load(layout, LAST)
     words = FIRST_PHASE
-{words_of(PHASE, offset="words + ")}
+    $PHASE
     pitch = (lines * span + LANES - 1) // LANES * LANES
     most = (filter_block + FEW - 1) // FEW * FEW
     wide = (channel_block * taps + SOME - 1) // SOME * SOME
@@ -193,7 +209,7 @@ BY_WEIGHT = f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed
                         some_samples = min(batch, last - first_sample)
                         for member in range(some_samples):
                             sample, first_line = first_sample + member, member * (rows + reach)
-{indent(FILL, " " * 28)}
+                            {FILLED}
                             for row in range(some_filters):
                                 base = sample * y_sample + (group * filters + first_filter + row) * y_filter
                                 base += od * y_depth + first_row * y_row + first_column * y_column
@@ -224,7 +240,7 @@ BY_WEIGHT = f"""def kernel(lo, hi, layout, result, x, g, table, scratch, claimed
                 at = row // FEW * FEW * wide + k // SOME * FEW * SOME + row % FEW * SOME + k % SOME
                 store(result, target + k, scratch_load(sums, at))
     atomic_store(claimed, 8 * mine, 0)
-"""
+""")
 
 
 def filled(source: str, tile: tuple[int, ...]) -> str:

@@ -10,7 +10,6 @@ See `winograd_tiles` for the arithmetic and its error.
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from textwrap import indent
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.blas import matmul
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import GRAIN, PACK_GRAIN, steps_of
-from rushlight.kernels.cpu.conv_source import CLAIM, FILL, PACK, WORDS, words_of
+from rushlight.kernels.cpu.conv_source import CLAIM, FILLED, PACK, reading
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
 
@@ -28,9 +27,9 @@ TRANSFORMED = 160 << 10
 # Tiles of a task: fewer would read the filters too often, more are no faster.
 FEWEST, MOST = 32, 192
 
-CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, channel_table, scratch, claimed):
+CONVOLVE = reading(f"""def kernel(lo, hi, layout, y, x, packed, bias, table, channel_table, scratch, claimed):
     wide_vectors()
-{words_of(WORDS)}
+    $WORDS
     scratch_size = load(layout, LAST)
     pitch, out_height, out_width, top, left = (
         load(layout, LAST + 1), load(layout, LAST + 2), load(layout, LAST + 3), load(layout, LAST + 4),
@@ -55,7 +54,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, channel_tab
             sample = first_sample + member
             for number in range(channels):
                 first_channel = group * channels + number
-{indent(FILL, " " * 16)}
+                {FILLED}
                 for q in range(0, count, LANES):
                     target = moved(transformed, number * pitch + member * count + q)
                     winograd_input(moved(buffer, q), table, target, channels * pitch)
@@ -93,7 +92,7 @@ CONVOLVE = f"""def kernel(lo, hi, layout, y, x, packed, bias, table, channel_tab
                             source += 4 * pitch
                             target += y_row
     atomic_store(claimed, 8 * mine, 0)
-"""
+""")
 
 
 class _Plan(NamedTuple):
