@@ -12,6 +12,7 @@ import numpy as np
 
 from rushlight.kernels.cpu import allocator, conv_plan, native, winograd
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
+from rushlight.kernels.cpu.conv_plan import laid_out
 from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, PACK
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
@@ -56,7 +57,8 @@ def _correlate(
     stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
 ) -> np.ndarray:  # fmt: skip
     tile, dtype = tile_of(x.dtype), x.dtype
-    plan = planned(x, w, y, stride, padding, dilation, groups, tile, get_num_threads(), int(bias is not None))
+    where = laid_out(x), laid_out(w), laid_out(y)
+    plan = planned(*where, stride, padding, dilation, groups, tile, get_num_threads(), bias is not None)
     packed = allocator.empty((plan.packed,), dtype)
     pack = loop(PACK, "TTi", dtype)
     run_kernel(pack, plan.packed // max(1, plan.per_block), plan.pack_grain, plan.packing, packed, w, plan.weights)
@@ -73,7 +75,8 @@ def conv_weight(
 ) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: (F, C / groups, *kernel)."""
     dtype = x.dtype
-    plan = conv_plan.by_weight(x, grad, kernel, stride, padding, dilation, groups, tile_of(dtype), get_num_threads())
+    where, threads = (laid_out(x), laid_out(grad)), get_num_threads()
+    plan = conv_plan.by_weight(*where, kernel, stride, padding, dilation, groups, tile_of(dtype), threads)
     shape = (grad.shape[1], x.shape[1] // groups, *kernel)
     result = allocator.empty((plan.chunks, *shape), dtype)
     sums = loop(BY_WEIGHT, "TTTiTi", dtype)

@@ -86,40 +86,43 @@ class Plan(NamedTuple):
     slot: int  # elements of scratch memory per thread
 
 
-def steps_of(x: np.ndarray) -> Sizes:
-    """Element strides (N, C, D, H, W); missing dimensions have none."""
-    steps = [step // x.itemsize for step in x.strides]
-    return (*steps[:2], *[0] * (5 - x.ndim), *steps[2:])
+class Laid(NamedTuple):
+    """Shape of an array, and its element strides (N, C, D, H, W); missing dimensions have none."""
+
+    shape: Sizes
+    steps: Sizes
+
+
+def laid_out(x: np.ndarray) -> Laid:
+    """Where the elements of an array lie."""
+    size = x.itemsize
+    steps = [step // size for step in x.strides]
+    return Laid(x.shape, (*steps[:2], *[0] * (5 - x.ndim), *steps[2:]))
 
 
 def spaced(values: Sizes, fill: int) -> Sizes:
     return (fill,) * (3 - len(values)) + values
 
 
-def forward(x: np.ndarray, w: np.ndarray, y: np.ndarray, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
-            tile: Sizes, threads: int, biased: bool) -> Plan:  # fmt: skip
+@lru_cache(maxsize=512)
+def forward(x: Laid, w: Laid, y: Laid, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, tile: Sizes,
+            threads: int, biased: bool) -> Plan:  # fmt: skip
     """The plan of y = conv(x, w)."""
     axes = tuple(map(_forward, *_three(x.shape[2:], w.shape[2:], y.shape[2:], stride, padding, dilation)))
-    weights = (
-        w.strides[1] // w.itemsize,
-        w.strides[0] // w.itemsize * (w.shape[0] // groups),
-        w.strides[0] // w.itemsize,
-    )
-    return _plan(x.shape, steps_of(x), w.shape[1], y.shape, steps_of(y), w.shape[0] // groups, weights, steps_of(w)[2:],
-                 axes, groups, tile, threads, biased, _slices(w, dilation))  # fmt: skip
+    filters, channels = w.shape[0] // groups, w.shape[1]
+    steps = (w.steps[1], w.steps[0] * filters, w.steps[0], *w.steps[2:])
+    slices = (w.shape[2], dilation[0]) if len(w.shape) == 5 else None
+    return _plan(x, y, channels, filters, steps, axes, groups, tile, threads, biased, slices)
 
 
-def transposed(x: np.ndarray, w: np.ndarray, y: np.ndarray, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
-               tile: Sizes, threads: int, biased: bool) -> Plan:  # fmt: skip
+@lru_cache(maxsize=512)
+def transposed(x: Laid, w: Laid, y: Laid, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, tile: Sizes,
+               threads: int, biased: bool) -> Plan:  # fmt: skip
     """The plan of y = conv_transpose(x, w)."""
     axes = tuple(map(_transposed, *_three(x.shape[2:], w.shape[2:], y.shape[2:], stride, padding, dilation)))
-    weights = (
-        w.strides[0] // w.itemsize,
-        w.strides[0] // w.itemsize * (w.shape[0] // groups),
-        w.strides[1] // w.itemsize,
-    )
-    return _plan(x.shape, steps_of(x), w.shape[0] // groups, y.shape, steps_of(y), w.shape[1], weights, steps_of(w)[2:],
-                 axes, groups, tile, threads, biased, None)  # fmt: skip
+    channels, filters = w.shape[0] // groups, w.shape[1]
+    steps = (w.steps[0], w.steps[0] * channels, w.steps[1], *w.steps[2:])
+    return _plan(x, y, channels, filters, steps, axes, groups, tile, threads, biased, None)
 
 
 def _three(size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> tuple[Sizes, ...]:
@@ -133,27 +136,11 @@ def _three(size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes, padding: Sizes
     )
 
 
-def _slices(w: np.ndarray, dilation: Sizes) -> Sizes | None:
-    return (w.shape[2], dilation[0]) if w.ndim == 5 else None
-
-
-@lru_cache(maxsize=512)
 def _plan(
-    x_shape: Sizes,
-    x_steps: Sizes,
-    channels: int,
-    y_shape: Sizes,
-    y_steps: Sizes,
-    filters: int,
-    w_steps: Sizes,  # of an input channel, a group and a filter
-    tap_steps: Sizes,
-    axes: tuple[_Axis, _Axis, _Axis],
-    groups: int,
-    tile: Sizes,
-    threads: int,
-    biased: bool,
-    slices: Sizes | None,
-) -> Plan:
+    x: Laid, y: Laid, channels: int, filters: int,
+    w_steps: Sizes,  # of an input channel, a group, a filter, and of the dimensions of the kernel
+    axes: tuple[_Axis, ...], groups: int, tile: Sizes, threads: int, biased: bool, slices: Sizes | None,
+) -> Plan:  # fmt: skip
     rows_of_tile, vectors, lanes = tile[:3]
     depth, height, width = axes
     if slices is not None:  # only the slices that meet a tap are copied, one after the other
@@ -162,7 +149,7 @@ def _plan(
             parts=(part._replace(taps=tuple([(t, t, 0) for t, _, _ in part.taps])),), reach=slices[0] - 1
         )
     slice_count, slice_step = slices or (depth.reach + 1, 1)
-    samples = x_shape[0]
+    samples = x.shape[0]
     pieces = height.pieces * width.pieces
     columns = min(WIDEST, max([part.count for part in width.parts], default=1))
     # A row of the buffer per channel; as many rows of outputs as the buffer holds, but work for all threads.
@@ -182,7 +169,7 @@ def _plan(
     for d, h, w in product(depth.parts, height.parts, width.parts):
         taps = [
             (z * by_slice + (hp * width.pieces + wp) * area + hi * span + wi,
-             td * tap_steps[0] + th * tap_steps[1] + tw * tap_steps[2])
+             td * w_steps[3] + th * w_steps[4] + tw * w_steps[5])
             for (td, z, _), (th, hi, hp), (tw, wi, wp) in product(d.taps, h.taps, w.taps)
         ]  # fmt: skip
         first = sum([len(places) for places in table])
@@ -190,7 +177,7 @@ def _plan(
         channel = np.arange(channels)[:, None]
         table.append((channel * slice_count * by_slice + place).ravel())
         weights.append((channel * w_steps[0] + source).ravel())
-        first_output = sum(part.first_output * step for part, step in zip((d, h, w), y_steps[2:]))
+        first_output = sum(part.first_output * step for part, step in zip((d, h, w), y.steps[2:]))
         phases.append(
             (tasks, d.count, h.count, w.count, d.start, h.start, w.start, first, len(table[-1]), first_output)
         )
@@ -205,10 +192,10 @@ def _plan(
     words = dict(
         zip(
             WORDS,
-            (samples, groups, channels, filters, blocks, parts, *spaced(x_shape[2:], 1), *x_steps,
+            (samples, groups, channels, filters, blocks, parts, *spaced(x.shape[2:], 1), *x.steps,
              depth.stride, height.stride, width.stride, slice_count, slice_step, height.pieces, width.pieces,
-             lines, span, rows, columns, height.reach, 1, *y_steps[:2],
-             *(step * axis.step for step, axis in zip(y_steps[2:], axes)),
+             lines, span, rows, columns, height.reach, 1, *y.steps[:2],
+             *(step * axis.step for step, axis in zip(y.steps[2:], axes)),
              total, slot, biased, 0, 0, 0, 0, 0, len(phases)),
             strict=True,
         )
@@ -255,24 +242,15 @@ LINE = 1024
 CHUNKS = 1 << 18
 
 
-def by_weight(x: np.ndarray, g: np.ndarray, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
-              tile: Sizes, threads: int) -> WeightPlan:  # fmt: skip
+@lru_cache(maxsize=512)
+def by_weight(x: Laid, g: Laid, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, tile: Sizes,
+              threads: int) -> WeightPlan:  # fmt: skip
     """The plan of the gradient of conv(x, w) by w."""
     axes = tuple(map(_forward, *_three(x.shape[2:], kernel, g.shape[2:], stride, padding, dilation)))
     slices = (kernel[0], dilation[0]) if len(kernel) == 3 else (1, 1)
-    return _weight_plan(
-        x.shape, steps_of(x), g.shape, steps_of(g), spaced(kernel, 1), axes, groups, tile, threads, slices
-    )
-
-
-@lru_cache(maxsize=512)
-def _weight_plan(
-    x_shape: Sizes, x_steps: Sizes, g_shape: Sizes, g_steps: Sizes, kernel: Sizes, axes: tuple[_Axis, _Axis, _Axis],
-    groups: int, tile: Sizes, threads: int, slices: Sizes,
-) -> WeightPlan:  # fmt: skip
     lanes, few, some = tile[2:]
     (depth, height, width), taps = axes, prod(kernel)
-    samples, channels, filters = x_shape[0], x_shape[1] // groups, g_shape[1] // groups
+    samples, channels, filters = x.shape[0], x.shape[1] // groups, g.shape[1] // groups
     pieces = height.pieces * width.pieces
     (d,), (h,), (w,) = (axis.parts for axis in axes)
     columns = min(WIDEST, w.count)
@@ -301,9 +279,9 @@ def _weight_plan(
     room = -(-(channel_block * slices[0] * by_slice + 2 * lanes + width.reach) // 16) * 16
     slot = room + -(-most * (pitch + wide) // 16) * 16
     words = (
-        samples, groups, channels, filters, 0, 0, *spaced(x_shape[2:], 1), *x_steps,
+        samples, groups, channels, filters, 0, 0, *spaced(x.shape[2:], 1), *x.steps,
         depth.stride, height.stride, width.stride, *slices, height.pieces, width.pieces,
-        lines, span, rows, columns, height.reach, batch, *g_steps, 0, slot, 0,
+        lines, span, rows, columns, height.reach, batch, *g.steps, 0, slot, 0,
         chunks, chunk, channel_block, filter_block, taps, 1,
     )  # fmt: skip
     phase = (0, d.count, h.count, w.count, d.start, h.start, w.start, 0, 0, 0)

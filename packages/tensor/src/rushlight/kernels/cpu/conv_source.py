@@ -72,8 +72,13 @@ FILL = reading("""def kernel(
                         else:
                             for k in range(begin):
                                 scratch_store(buffer, target + k, T(0.0))
-                            for k in range(begin, end):
-                                scratch_store(buffer, target + k, load(x, source + k * step))
+                            if step == 0 and begin < end:  # the gradient of a sum is one number
+                                value = load(x, source)
+                                for k in range(begin, end):
+                                    scratch_store(buffer, target + k, value)
+                            else:
+                                for k in range(begin, end):
+                                    scratch_store(buffer, target + k, load(x, source + k * step))
                             for k in range(end, span):
                                 scratch_store(buffer, target + k, T(0.0))
 """)
@@ -222,8 +227,13 @@ BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch,
                                             value = vload_between(g, source + q, 0, count - q, 16)
                                             vstore_below(lefts, target + q, value, columns - q)
                                     else:
-                                        for q in range(count):
-                                            scratch_store(lefts, target + q, load(g, source + q * y_column))
+                                        if y_column == 0 and count > 0:
+                                            value = load(g, source)
+                                            for q in range(count):
+                                                scratch_store(lefts, target + q, value)
+                                        else:
+                                            for q in range(count):
+                                                scratch_store(lefts, target + q, load(g, source + q * y_column))
                                         for q in range(count, columns):
                                             scratch_store(lefts, target + q, T(0.0))
                                     target += span

@@ -17,7 +17,7 @@ import numpy as np
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.blas import matmul
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
-from rushlight.kernels.cpu.conv_plan import GRAIN, PACK_GRAIN, steps_of
+from rushlight.kernels.cpu.conv_plan import GRAIN, PACK_GRAIN, Laid, laid_out
 from rushlight.kernels.cpu.conv_source import CLAIM, FILLED, PACK, reading
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
@@ -109,13 +109,10 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def _plan(
-    x_shape: Sizes, x_steps: Sizes, y_shape: Sizes, y_steps: Sizes, groups: int, padding: Sizes, tile: Sizes,
-    threads: int, biased: bool,
-) -> _Plan:  # fmt: skip
+def _plan(x: Laid, y: Laid, groups: int, padding: Sizes, tile: Sizes, threads: int, biased: bool) -> _Plan:
     rows_of_tile, vectors, lanes = tile[:3]
-    samples, channels, filters = x_shape[0], x_shape[1] // groups, y_shape[1] // groups
-    height, width = y_shape[2:]
+    samples, channels, filters = x.shape[0], x.shape[1] // groups, y.shape[1] // groups
+    height, width = y.shape[2:]
     down, across = -(-height // 4), -(-width // 4)
     span = across + 1
     most = max(FEWEST, min(MOST, TRANSFORMED // (36 * channels)))
@@ -128,8 +125,8 @@ def _plan(
     lines = rows + 1
     slot = -(-(16 * lines * span + 2 * lanes) // 16) * 16 + (36 * channels + 36 * rows_of_tile + 16) * pitch
     words = (
-        samples, groups, channels, filters, blocks, 1, 1, *x_shape[2:], *x_steps, 1, 4, 4, 1, 1, 4, 4,
-        lines, span, rows, across, 1, batch, *y_steps, total, slot, biased, 0, 0, 0, 0, 0, 1,
+        samples, groups, channels, filters, blocks, 1, 1, *x.shape[2:], *x.steps, 1, 4, 4, 1, 1, 4, 4,
+        lines, span, rows, across, 1, batch, *y.steps, total, slot, biased, 0, 0, 0, 0, 0, 1,
     )  # fmt: skip
     area = lines * span
     table = [(i % 4 * 4 + j % 4) * area + i // 4 * span + j // 4 for i in range(6) for j in range(6)]
@@ -180,7 +177,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: Sizes, padd
     """`conv` with 3 x 3 filters and stride 1."""
     dtype, threads = x.dtype, get_num_threads()
     y = allocator.empty((x.shape[0], w.shape[0], *out), dtype)
-    plan = _plan(x.shape, steps_of(x), y.shape, steps_of(y), groups, padding, tile_of(dtype), threads, bias is not None)
+    plan = _plan(laid_out(x), laid_out(y), groups, padding, tile_of(dtype), threads, bias is not None)
     evaluated = matmul(np.ascontiguousarray(w).reshape(-1, 9), _filter_transform(dtype))
     packed = allocator.empty((plan.packed,), dtype)
     grain = max(1, PACK_GRAIN * plan.blocks // plan.packed)
