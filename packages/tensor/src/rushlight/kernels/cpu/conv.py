@@ -6,9 +6,9 @@
 | way | for |
 | --- | --- |
 | one matrix product per sample | kernels of one element, stride 1 |
-| `depthwise` | one filter for each channel |
 | `winograd` | 3 x 3 filters with stride 1 in float32, where it is faster |
 | `conv_native` | all else in float32 and float64 that is worth compiled code |
+| `depthwise`, a numpy pass per element of the kernel | small arrays, one filter for each channel |
 | windows gathered into columns, then matrix products | small and complex arrays, integers |
 """
 
@@ -67,10 +67,10 @@ def conv(
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
     if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
         return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out), bias)
-    if channels == groups == filters:
-        return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         return conv_native.conv(x, w, bias, out, stride, padding, dilation, groups)
+    if channels == groups == filters:
+        return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
     result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
     rows = w.reshape(1, groups, filters // groups, -1)
     xp = padded(x, padding)
@@ -113,11 +113,11 @@ def conv_transpose(
     if _is_product(kernel, stride, padding, groups) and size == out and x.flags.c_contiguous:
         product = matmul(w.reshape(filters, channels).T, x.reshape(n, filters, -1))
         return _biased(product.reshape(n, channels, *out), bias)
+    if conv_native.usable(x, n * channels * prod(kernel) * prod(size)):
+        return conv_native.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
     full = tuple([o + 2 * p for o, p in zip(out, padding)])
     if channels == groups == filters:
         result = depthwise.transpose(x, w, full, stride, dilation)
-    elif conv_native.usable(x, n * channels * prod(kernel) * prod(size)):
-        return conv_native.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
     else:
         result = np.zeros((n, channels, *full), x.dtype)
         rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
@@ -156,12 +156,12 @@ def conv_weight(
     """The transpose of `conv` as a map of its weight: `x` (N, C, *size), `grad` (N, F, *out) -> (F, C / groups,
     *kernel)."""
     n, channels, filters, out = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
-    if channels == groups == filters:
-        return depthwise.weight(padded(x, padding), grad, kernel, stride, dilation)
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         result = conv_native.conv_weight(x, grad, kernel, stride, padding, dilation, groups)
         if np.isfinite(result).all():  # else an infinity or NaN may have met a zero that is none of its products
             return result
+    if channels == groups == filters:
+        return depthwise.weight(padded(x, padding), grad, kernel, stride, dilation)
     result = np.zeros((groups, filters // groups, channels // groups * prod(kernel)), x.dtype)
     xp = padded(x, padding)
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):

@@ -27,9 +27,9 @@ def tile_of(dtype: np.dtype) -> Sizes:
 
 
 @cache
-def loop(source: str, arrays: str, dtype: np.dtype) -> Callable[..., None]:
+def loop(source: str, arrays: str, dtype: np.dtype, tile: Sizes | None = None) -> Callable[..., None]:
     """The compiled kernel of a source of `conv_source` or `winograd`."""
-    return native.compiled(filled(source, tile_of(dtype)), arrays, dtype)
+    return native.compiled(filled(source, tile or tile_of(dtype)), arrays, dtype)
 
 
 def scratch(slot: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from rushlight.kernels.cpu import allocator, conv_plan, native, winograd
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import laid_out
-from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, PACK
+from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, DEPTHWISE, DEPTHWISE_TILE, PACK
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
 
@@ -56,17 +56,23 @@ def _correlate(
     planned: Callable[..., conv_plan.Plan], x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray,
     stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
 ) -> np.ndarray:  # fmt: skip
-    tile, dtype = tile_of(x.dtype), x.dtype
+    dtype, threads = x.dtype, get_num_threads()
     where = laid_out(x), laid_out(w), laid_out(y)
-    plan = planned(*where, stride, padding, dilation, groups, tile, get_num_threads(), bias is not None)
-    packed = allocator.empty((plan.packed,), dtype)
-    pack = loop(PACK, "TTi", dtype)
-    run_kernel(pack, plan.packed // max(1, plan.per_block), plan.pack_grain, plan.packing, packed, w, plan.weights)
+    params = stride, padding, dilation, groups
     added = NOTHING if bias is None else np.ascontiguousarray(bias)
-    convolve = loop(CONVOLVE, "TTTTiTi", dtype)
-    run_kernel(
-        convolve, plan.tasks, plan.grain, plan.layout, y, x, packed, added, plan.table, *scratch(plan.slot, dtype)
-    )
+    if x.shape[1] == groups:
+        plan = planned(*where, *params, DEPTHWISE_TILE, threads, bias is not None)
+        convolve = loop(DEPTHWISE, "TTTiiTiTi", dtype, DEPTHWISE_TILE)
+        weights = w, plan.weights, plan.packing
+    else:
+        plan = planned(*where, *params, tile_of(dtype), threads, bias is not None)
+        packed = allocator.empty((plan.packed,), dtype)
+        pack = loop(PACK, "TTi", dtype)
+        run_kernel(pack, plan.packed // max(1, plan.per_block), plan.pack_grain, plan.packing, packed, w, plan.weights)
+        convolve = loop(CONVOLVE, "TTTTiTi", dtype)
+        weights = (packed,)
+    memory = scratch(plan.slot, dtype)
+    run_kernel(convolve, plan.tasks, plan.grain, plan.layout, y, x, *weights, added, plan.table, *memory)
     return y
 
 

@@ -11,6 +11,7 @@ their address. (Between the rows of a block lie a few columns that are computed 
 from __future__ import annotations
 
 import re
+from string import Template
 
 WORDS = (
     "samples groups channels filters blocks parts depth height width x_sample x_channel x_depth x_row x_column "
@@ -109,8 +110,8 @@ PACK = """def kernel(lo, hi, layout, packed, w, table):
                 store(packed, (task * total + k) * ROWS + row, value)
 """
 
-# y = the convolution of x with packed weights, in all phases.
-CONVOLVE = reading(f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scratch, claimed):
+# y = a convolution of x in all its phases. `$MULTIPLY` makes the sums of ROWS filters from the buffer.
+_CORRELATE = Template(f"""def kernel(lo, hi, layout, y, x, $ARRAYS, bias, table, scratch, claimed):
     wide_vectors()
     $WORDS
     scratch_size = load(layout, LAST)
@@ -143,15 +144,7 @@ CONVOLVE = reading(f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scr
         {FILLED}
         offsets = moved(table, first_weight)
         for block in range(part * blocks // parts, (part + 1) * blocks // parts):
-            rows_of = moved(packed, ((group * blocks + block) * total + first_weight) * ROWS)
-            q = i64(0)
-            while q < length:
-                if length - q > 2 * LANES:
-                    outer_tile(rows_of, moved(buffer, q), offsets, weights, moved(sums, q), pitch)
-                    q += WIDE
-                else:
-                    outer_vector(rows_of, moved(buffer, q), offsets, weights, moved(sums, q), pitch)
-                    q += LANES
+$MULTIPLY
             for row in range(min(ROWS, filters - block * ROWS)):
                 filter = group * filters + block * ROWS + row
                 added = T(0.0)
@@ -170,6 +163,45 @@ CONVOLVE = reading(f"""def kernel(lo, hi, layout, y, x, packed, bias, table, scr
                             store(y, target + q * y_column, scratch_load(sums, source + q) + added)
     atomic_store(claimed, 8 * mine, 0)
 """)
+
+CONVOLVE = reading(
+    _CORRELATE.safe_substitute(
+        ARRAYS="packed",
+        MULTIPLY="""
+            rows_of = moved(packed, ((group * blocks + block) * total + first_weight) * ROWS)
+            q = i64(0)
+            while q < length:
+                if length - q > 2 * LANES:
+                    outer_tile(rows_of, moved(buffer, q), offsets, weights, moved(sums, q), pitch)
+                    q += WIDE
+                else:
+                    outer_vector(rows_of, moved(buffer, q), offsets, weights, moved(sums, q), pitch)
+                    q += LANES""",
+    )
+)
+# The same where a group has one channel: four vectors of a filter's sums at a time, the weights read where they are.
+DEPTHWISE = reading(
+    _CORRELATE.safe_substitute(
+        ARRAYS="w, places, steps",
+        MULTIPLY="""
+            first = group * load(steps, 3) + block * load(steps, 4)
+            blank = splat(T(0.0), LANES)
+            for q in range(0, length, WIDE):
+                a, b, c, d = blank, blank, blank, blank
+                for k in range(weights):
+                    weight = splat(load(w, first + load(places, first_weight + k)), LANES)
+                    at = q + load(offsets, k)
+                    a = vadd(a, vmul(weight, vload(buffer, at, LANES)))
+                    b = vadd(b, vmul(weight, vload(buffer, at + LANES, LANES)))
+                    c = vadd(c, vmul(weight, vload(buffer, at + 2 * LANES, LANES)))
+                    d = vadd(d, vmul(weight, vload(buffer, at + 3 * LANES, LANES)))
+                vstore(sums, q, a)
+                vstore(sums, q + LANES, b)
+                vstore(sums, q + 2 * LANES, c)
+                vstore(sums, q + 3 * LANES, d)""",
+    )
+)
+DEPTHWISE_TILE = (1, 4, 16)  # rows, vectors and lanes of what its loop makes at a time
 
 # The gradient of the weights: dot products of rows of `g` and of the buffer, over a chunk of samples. What lies between
 # the rows of the buffer meets zeros; all of the buffer is filled, so that nothing left from before does. The sums of
@@ -255,7 +287,7 @@ BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch,
 
 def filled(source: str, tile: tuple[int, ...]) -> str:
     """A source with the sizes of the processor's tiles (see `tiles`) in their places."""
-    rows, vectors, lanes, few, some = tile
+    rows, vectors, lanes, few, some = (*tile, 0, 0)[:5]
     sizes = {"ROWS": rows, "WIDE": vectors * lanes, "LANES": lanes, "FEW": few, "SOME": some}
     sizes |= {"LAST": len(WORDS), "FIRST_PHASE": len(WORDS) + 1, "PHASE_WORDS": len(PHASE)}
     return re.sub(r"\b[A-Z_]+\b", lambda word: str(sizes.get(word[0], word[0])), source)

@@ -262,6 +262,24 @@ _SPREAD = f"""def kernel(lo, hi, layout, out, divisors, grad):
 """
 
 
+# Values added at flat positions of planes. Positions are checked here; `bad` becomes 1 when one lies outside.
+_SCATTER = """def kernel(lo, hi, layout, out, bad, values, indices):
+    area, count = load(layout, 0), load(layout, 1)
+    by_plane, by_element = load(layout, 2), load(layout, 3)
+    for plane in range(i64(lo), i64(hi)):
+        base = plane * area
+        for k in range(area):
+            scratch_store(out, base + k, T(0.0))
+        for k in range(count):
+            index = load(indices, plane * count + k)
+            if index >= 0 and index < area:
+                at = base + index
+                scratch_store(out, at, scratch_load(out, at) + load(values, plane * by_plane + k * by_element))
+            else:
+                store(bad, 0, i64(1))
+"""
+
+
 class Windows:
     """Sizes and positions of the windows over planes of `size`, padded to three dimensions."""
 
@@ -347,3 +365,16 @@ def _flat(divisors: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
     """Divisors of three dimensions one after the other, with room for a vector behind them."""
     ones = [np.ones(1)] * (3 - len(divisors))
     return np.concatenate([*ones, *divisors, np.ones(16)]).astype(dtype)
+
+
+def scatter(values: np.ndarray, indices: np.ndarray, size: Sizes) -> tuple[np.ndarray, bool] | None:
+    """Planes with values added at flat positions, and whether all positions were in range; None where no native loop
+    fits."""
+    planes, count = values.shape[0] * values.shape[1], prod(values.shape[2:])
+    if not _usable(values, planes * prod(size)) or not indices.flags.c_contiguous or not count:
+        return None
+    flat = values.reshape(planes, count)  # the gradient of a sum stays one number with strides of 0
+    out, bad = allocator.empty((*values.shape[:2], *size), values.dtype), np.zeros(1, np.int64)
+    layout = (prod(size), count, *[step // flat.itemsize for step in flat.strides])
+    _run(_SCATTER, "TiTi", planes, prod(size) + count, layout, out, bad, flat, indices)
+    return out, not bad[0]

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import native, pool_native, windows
+from rushlight.kernels.cpu import pool_native
 from rushlight.kernels.cpu.pool_native import Sizes, Windows
 
 
@@ -68,9 +68,9 @@ def max_pool(
 def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray | None:
     """Planes of `size` in which values are added at flat positions; None when one is out of range."""
     planes, area = values.shape[0] * values.shape[1], prod(size)
-    values = native.dense(values)
-    if windows.usable(values, planes * area) and indices.flags.c_contiguous:
-        return windows.scatter(values, indices, size)
+    found = pool_native.scatter(values, indices, size)
+    if found is not None:
+        return found[0] if found[1] else None
     if indices.size and (indices.min() < 0 or indices.max() >= area):
         return None
     flat = (indices.reshape(planes, prod(indices.shape[2:])) + np.arange(planes)[:, None] * area).ravel()
