@@ -53,6 +53,8 @@ def i0(x):
     size = abs(x)
     if size < 700.0:
         return scaled_i(0.0, x) * math.exp(size)
+    if size == math.inf:
+        return math.nan  # as scipy and PyTorch say
     return math.inf if size > 714.0 else math.exp(size + math.log(scaled_i(0.0, x)))
 
 
@@ -60,6 +62,8 @@ def i0(x):
 def i1(x):
     """The modified Bessel function of the first kind and order 1."""
     size = abs(x)
+    if size == math.inf:
+        return math.nan  # as scipy and PyTorch say
     if size < 700.0:
         return math.copysign(scaled_i(1.0, x) * math.exp(size), x)
     return math.copysign(math.inf if size > 714.0 else math.exp(size + math.log(scaled_i(1.0, x))), x)
@@ -171,8 +175,8 @@ def _miller(x, wanted):
 def j0(x):
     """The Bessel function of the first kind and order 0."""
     x = abs(x)
-    if x == math.inf:
-        return 0.0
+    if not x < math.inf:
+        return math.nan  # at infinity not the limit 0, but what scipy and PyTorch say
     if x < 1e-5:
         return 1.0 - 0.25 * x * x
     return _hankel(0.0, x, 0.0) if x > 25.0 else _miller(x, 0.0)
@@ -182,8 +186,8 @@ def j0(x):
 def j1(x):
     """The Bessel function of the first kind and order 1."""
     size = abs(x)
-    if size == math.inf:
-        return 0.0
+    if not size < math.inf:
+        return math.nan
     if size < 1e-5:
         return 0.5 * x
     return math.copysign(1.0, x) * (_hankel(1.0, size, 0.0) if size > 25.0 else _miller(size, 1.0))
@@ -195,7 +199,7 @@ def y0(x):
     if x <= 0.0 or x != x:
         return -math.inf if x == 0.0 else math.nan
     if x > 25.0:
-        return 0.0 if x == math.inf else _hankel(0.0, x, 1.0)
+        return math.nan if x == math.inf else _hankel(0.0, x, 1.0)
     lead = math.log(0.5 * x) + 0.5772156649015329
     if x < 1e-5:
         return 2.0 / math.pi * lead
@@ -208,7 +212,7 @@ def y1(x):
     if x <= 0.0 or x != x:
         return -math.inf if x == 0.0 else math.nan
     if x > 25.0:
-        return 0.0 if x == math.inf else _hankel(1.0, x, 1.0)
+        return math.nan if x == math.inf else _hankel(1.0, x, 1.0)
     if x < 1e-5:
         return -2.0 / (math.pi * x)
     lead = math.log(0.5 * x) + 0.5772156649015329 - 1.0
