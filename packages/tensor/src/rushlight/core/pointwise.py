@@ -177,7 +177,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         if native is not None and native(array, operands):
             pass
         elif plain:
-            quiet(function, array, operands[1]._array, array)
+            quiet(lambda: function(array, operands[1]._array, out=array))
         elif direct:
             quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
         else:
