@@ -1,4 +1,5 @@
-"""float32 functions as polynomials and bit patterns, so that LLVM vectorises the loops they are in.
+"""Functions as polynomials and bit patterns, so that LLVM vectorises the loops they are in: float32, and the table with
+those of float64 (`polynomials64`).
 
 A call into libm is scalar: 3..20 ns an element. These are 0.3..1.0 ns (AVX-512 and AVX2, cache-resident), within the
 errors that `tests/kernels/test_polynomials.py` measures (about 1 ulp, 2 at most), and exact at nan, infinities,
@@ -16,26 +17,15 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.kernels import polynomials64
 from rushlight.kernels.expand import Expansion
+from rushlight.kernels.horner import fused, horner, log_edges
 
 # Adding 1.5 * 2**23 rounds to an integer and leaves it in the low bits: no conversion instruction, defined for nan too.
 _ROUND = 12582912.0
 _ROUND_BITS = 0x4B400000
 _LN2_HIGH = 0.693145751953125  # 16 bits: its product with an exponent is exact
 _LN2_LOW = 1.428606765330187e-06
-
-
-def horner(x: Any, *coefficients: float) -> Any:
-    """The polynomial with these coefficients, constant term first."""
-    result = s.constant(coefficients[-1], x)
-    for coefficient in reversed(coefficients[:-1]):
-        result = s.fma(result, x, s.constant(coefficient, x))
-    return result
-
-
-def _fma(a: Any, b: Any, c: Any) -> Any:
-    like = next(v for v in (a, b, c) if isinstance(v, s.Symbol))
-    return s.fma(*(v if isinstance(v, s.Symbol) else s.constant(v, like) for v in (a, b, c)))
 
 
 def _power_of_two(n: Any) -> Any:
@@ -45,9 +35,9 @@ def _power_of_two(n: Any) -> Any:
 
 def _reduce(x: Any) -> tuple[Any, Any]:
     """x = n * log(2) + r with abs(r) <= log(2) / 2: (a number with n in its low bits, r)."""
-    shifted = _fma(x, 1.0 / math.log(2.0), _ROUND)
+    shifted = fused(x, 1.0 / math.log(2.0), _ROUND)
     n = shifted - _ROUND
-    return shifted, _fma(n, -_LN2_LOW, _fma(n, -_LN2_HIGH, x))
+    return shifted, fused(n, -_LN2_LOW, fused(n, -_LN2_HIGH, x))
 
 
 def _integer(shifted: Any) -> Any:
@@ -66,7 +56,7 @@ _EXP = (0.4999999403953552, 0.1666652113199234, 0.04166838899254799, 0.008368745
 
 
 def _exp_of(r: Any) -> Any:
-    return _fma(r * r, horner(r, *_EXP), r) + 1.0
+    return fused(r * r, horner(r, *_EXP), r) + 1.0
 
 
 def _exponential(x: Any, value: Any, shifted: Any, small: float, largest: float) -> Any:
@@ -97,9 +87,9 @@ def expm1(x: Any) -> Any:
     """e**x - 1: 2**n (e**r - 1) + (2**n - 1), the first part without cancellation."""
     clamped = s.select(x > 89.0, 89.0, s.select(x < -25.0, -25.0, x))
     shifted, r = _reduce(clamped)
-    part = _fma(r * r, horner(r, *_EXP), r)
+    part = fused(r * r, horner(r, *_EXP), r)
     scale = _power_of_two(_integer(shifted) - 1)  # halved, so that n = 128 is in range
-    return s.select(s.abs(x) < 1e-7, x, 2.0 * _fma(scale, part, scale - 0.5))
+    return s.select(s.abs(x) < 1e-7, x, 2.0 * fused(scale, part, scale - 0.5))
 
 
 _LOG = (
@@ -118,28 +108,21 @@ def _log_parts(x: Any) -> tuple[Any, Any]:
     return s.cast(exponent, np.float32) - s.select(small, s.constant(23.0, x), 0.0), mantissa - 1.0
 
 
-def _log_edges(x: Any, result: Any) -> Any:
-    result = s.select(x < math.inf, result, x)  # inf, and nan
-    return s.select(
-        x > 0, result, s.select(x == 0, s.constant(-math.inf, x), s.select(x < 0, s.constant(math.nan, x), x))
-    )
-
-
 def log(x: Any) -> Any:
     """Natural logarithm: e log(2) + f - f**2 / 2 + f**3 p(f)."""
     e, f = _log_parts(x)
     square = f * f
-    tail = _fma(square * f, horner(f, *_LOG), _fma(square, -0.5, e * _LN2_LOW))
-    return _log_edges(x, _fma(e, _LN2_HIGH, f + tail))
+    tail = fused(square * f, horner(f, *_LOG), fused(square, -0.5, e * _LN2_LOW))
+    return log_edges(x, fused(e, _LN2_HIGH, f + tail))
 
 
 def _log_base(x: Any, scale_high: float, scale_low: float, exponent_high: float, exponent_low: float) -> Any:
     # The scale is split so that f * scale keeps the bits that one rounded product would lose.
     e, f = _log_parts(x)
     square = f * f
-    tail = _fma(square * f, horner(f, *_LOG), square * -0.5)
-    value = _fma(f, scale_low, _fma(tail, scale_high + scale_low, e * exponent_low))
-    return _log_edges(x, _fma(e, exponent_high, _fma(f, scale_high, value)))
+    tail = fused(square * f, horner(f, *_LOG), square * -0.5)
+    value = fused(f, scale_low, fused(tail, scale_high + scale_low, e * exponent_low))
+    return log_edges(x, fused(e, exponent_high, fused(f, scale_high, value)))
 
 
 def log2(x: Any) -> Any:
@@ -158,8 +141,8 @@ def log1p(x: Any) -> Any:
     e, f = _log_parts(u)
     lost = (x - (u - 1.0)) / u
     square = f * f
-    tail = _fma(square * f, horner(f, *_LOG), _fma(square, -0.5, _fma(e, _LN2_LOW, lost)))
-    value = _fma(e, _LN2_HIGH, f + tail)
+    tail = fused(square * f, horner(f, *_LOG), fused(square, -0.5, fused(e, _LN2_LOW, lost)))
+    value = fused(e, _LN2_HIGH, f + tail)
     value = s.select(x < math.inf, value, x)
     value = s.select(
         x > -1.0, value, s.select(x == -1.0, s.constant(-math.inf, x), s.select(x < -1.0, s.constant(math.nan, x), x))
@@ -174,7 +157,7 @@ def tanh(x: Any) -> Any:
     """Odd polynomial below 0.625, 1 - 2 / (exp(2 abs(x)) + 1) above."""
     magnitude = s.abs(x)
     square = x * x
-    small = _fma(square * x, horner(square, *_TANH), x)
+    small = fused(square * x, horner(square, *_TANH), x)
     shifted, r = _reduce(s.select(magnitude > 10.0, 20.0, 2.0 * magnitude))
     power = _scale(_exp_of(r), shifted)
     large = s.select(s.isnan(x), x, 1.0 - 2.0 / (power + 1.0))
@@ -195,14 +178,19 @@ def erf(x: Any) -> Any:
     """Odd polynomial below 0.93, 1 - exp(t q(t)) with t = abs(x) above; 1 from 4 on."""
     magnitude = s.abs(x)
     square = x * x
-    small = _fma(x, horner(square, *_ERF_SMALL), x)
+    small = fused(x, horner(square, *_ERF_SMALL), x)
     t = s.select(magnitude > 4.0, 4.0, magnitude)
     shifted, r = _reduce(t * horner(t, *_ERF_LARGE))
     complement = _scale(_exp_of(r), shifted)
     return s.select(magnitude < 0.93, small, s.select(s.isnan(x), x, s.copysign(1.0 - complement, x)))
 
 
+def erfc(x: Any) -> Any:
+    """In float64, where the sum 1 - erf(x) and the product of two tails lose nothing that float32 could hold."""
+    return s.cast(polynomials64.erfc(s.cast(x, np.float64)), np.float32)
+
+
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
     (getattr(s, function.__name__), "float32"): function
-    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf)
-}
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc)
+} | polynomials64.POLYNOMIALS
