@@ -125,3 +125,13 @@ def test_assert_close_says_what_differs(actual, expected, text):
     assert str(found.value).startswith(text)
     with pytest.raises(AssertionError, match=r"The failure occurred for item \[1\]\['a'\]"):
         rushlight.testing.assert_close([0, {"a": True}], [0, {"a": False}])
+
+
+@pytest.mark.parametrize("dim", range(4))
+def test_joined_tensors_keep_channels_last(dim):
+    x = rushlight.rand(2, 3, 4, 5)
+    y = x.contiguous(memory_format=rushlight.channels_last)
+    joined = rushlight.cat([y, 2 * y, rushlight.zeros(0)], dim)
+    assert joined.is_contiguous(memory_format=rushlight.channels_last)
+    assert joined.tolist() == rushlight.cat([x, 2 * x], dim).tolist()
+    assert rushlight.cat([x, y], dim).is_contiguous()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, strides_in_order
 
 
@@ -44,7 +46,7 @@ preserve_format = memory_format("preserve_format")
 strided = layout("strided")
 LAYOUTS = (strided, *map(layout, ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")))
 
-_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 def format_named(name: str) -> memory_format:
@@ -85,7 +87,7 @@ def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
             return m.strides
         order = dense_order((m,), m.shape)
         return contiguous_strides(m.shape) if order is None else strides_in_order(m.shape, order)
-    order = _CHANNELS_LAST.get(wanted)
+    order = CHANNELS_LAST.get(wanted)
     if order is None:
         return contiguous_strides(m.shape)
     if m.ndim != len(order):
@@ -95,9 +97,18 @@ def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
     return strides_in_order(m.shape, order)
 
 
+def common_format(metas: Iterable[Meta]) -> memory_format | None:
+    """The channels-last format that all of these are in, if they are and not row-major besides."""
+    metas = list(metas)
+    for wanted, order in CHANNELS_LAST.items():
+        if metas and all(m.ndim == len(order) and not m.contiguous and has_format(m, wanted) for m in metas):
+            return wanted
+    return None
+
+
 def has_format(m: Meta, wanted: memory_format) -> bool:
     """Do the strides follow a memory format (strides of size-1 dimensions do not matter)?"""
-    order = _CHANNELS_LAST.get(wanted)
+    order = CHANNELS_LAST.get(wanted)
     if order is None:
         return m.contiguous
     if m.ndim != len(order):

@@ -12,7 +12,8 @@ from rushlight.core import dtypes
 from rushlight.core.declare import common_device, structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
-from rushlight.core.meta import Meta, meta
+from rushlight.core.layout import CHANNELS_LAST, common_format, strides_for
+from rushlight.core.meta import Meta, meta, of_array
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, ErrorSample, Op, Sample, kernel, plan_key, planner
 from rushlight.core.out import Out
 from rushlight.core.tensor import Tensor
@@ -47,7 +48,9 @@ def _infer_cat(*tensors: Meta, dim: int) -> Meta:
             )
         total += m.shape[dim]
     dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
-    return meta(dtype, (*first.shape[:dim], total, *first.shape[dim + 1 :]), None, common_device("cat", tensors))
+    shape, place = (*first.shape[:dim], total, *first.shape[dim + 1 :]), common_device("cat", tensors)
+    order = common_format([m for m in tensors if not is_placeholder(m.shape)])
+    return meta(dtype, shape, order and strides_for("cat", meta(dtype, shape), order), place)
 
 
 cat_op = structured(
@@ -69,6 +72,14 @@ def _cat(*rest: Any) -> np.ndarray:
     if any(array.dtype != dtype for array in arrays):
         metas = [meta(dtypes.from_numpy_dtype(array.dtype), array.shape) for array in arrays]
         dtype = _infer_cat(*metas, dim=dim).numpy
+    if not kept[0].flags.c_contiguous and (wanted := common_format(map(of_array, kept))) is not None:
+        order = CHANNELS_LAST[wanted]  # joined as they lie in memory
+        kept, dim = [array.transpose(order) for array in kept], order.index(dim)
+        return _joined(kept, dim, dtype).transpose(sorted(range(len(order)), key=order.__getitem__))
+    return _joined(kept, dim, dtype)
+
+
+def _joined(kept: list[np.ndarray], dim: int, dtype: np.dtype) -> np.ndarray:
     first = kept[0].shape
     return joined(kept, (*first[:dim], sum([a.shape[dim] for a in kept]), *first[dim + 1 :]), dtype, dim)
 
