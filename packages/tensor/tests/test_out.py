@@ -79,3 +79,14 @@ def test_factories_follow_out():
 def test_expanded_memory_takes_no_moved_elements():
     with pytest.raises(RuntimeError, match="single memory location|share one memory location"):
         rushlight.index_select(X, 0, rushlight.tensor([1, 2]), out=rushlight.zeros(1).expand(3))
+
+
+def test_out_without_elements_takes_the_layout_of_the_result():
+    x = rushlight.arange(6.0).reshape(2, 3).t()
+    assert rushlight.exp(x, out=rushlight.zeros(0)).stride() == (1, 3)
+
+
+def test_modules_about_devices():
+    assert rushlight.get_device_module() is rushlight.get_device_module("cpu") is rushlight.cpu
+    with pytest.raises(RuntimeError, match="no module"):
+        rushlight.get_device_module("meta")

@@ -101,6 +101,19 @@ def get_default_device() -> device:
     return defaults[-1]
 
 
+def get_device_module(value: device | str | int | None = None) -> Any:
+    """The module about a device, such as `rushlight.cpu`; of the default device without argument.
+
+    Raises RuntimeError for a device that has none.
+    """
+    from importlib import import_module  # the modules are written on top of this one
+
+    found = as_device(value)
+    if found.type not in ("cpu", "cuda"):
+        raise RuntimeError(f"get_device_module: there is no module about {found}")
+    return import_module(f"rushlight.{found.type}")
+
+
 def plugin(type: str) -> Any:
     """The loaded plug-in of a device type.
 

@@ -24,6 +24,7 @@ _FIXED: dict[str, Any] = {
     "dtype": dtypes.dtype,
     "set_default_device": devices.set_default_device,
     "get_default_device": devices.get_default_device,
+    "get_device_module": devices.get_device_module,
     "finfo": dtypes.finfo,
     "iinfo": dtypes.iinfo,
     "promote_types": dtypes.promote_types,

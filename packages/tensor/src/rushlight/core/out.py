@@ -14,6 +14,7 @@ import numpy as np
 from rushlight.core import overlap
 from rushlight.core.dtypes import can_cast, dtype
 from rushlight.core.errors import shape_text
+from rushlight.core.layout import preserve_format, strides_for
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
 
@@ -90,7 +91,7 @@ def _store(out: Tensor, result: Tensor) -> Tensor:
                 "shape, or pass an out tensor that has no elements: out.resize_(0)",
                 stacklevel=_distance_to_caller(),
             )
-        out.resize_(result.shape)
+        out.resize_(result.shape).as_strided_(result.shape, strides_for("out", result._meta, preserve_format))
     return out.copy_(result)
 
 
