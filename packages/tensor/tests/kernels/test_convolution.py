@@ -50,10 +50,16 @@ def cases(draw, dtypes=(np.float32, np.float64)) -> Case:
     return Case(x, w, g, out, (stride, padding, dilation, groups))
 
 
+def poisoned(shape: tuple, dtype: type) -> np.ndarray:
+    """Memory as a loop may find it: whatever it reads without having written it shows."""
+    return np.full(shape, np.nan, dtype)
+
+
 def routes(function, *args) -> list[np.ndarray]:
     """The results of the native and of the numpy route."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocator, "empty", poisoned)
         for worth in (1, 1 << 60):
             patch.setattr(native, "WORTH", worth)
             found.append(function(*args))
@@ -107,7 +113,8 @@ def test_winograd(n, groups, channels, filters, height, width, above, beside, la
         slow = conv.conv(
             x.astype(float), w.astype(float), bias.astype(float), out, (1, 1), (above, beside), (1, 1), groups
         )
-    fast = winograd.conv(x, w, bias, out, (above, beside), groups)
+        patch.setattr(allocator, "empty", poisoned)
+        fast = winograd.conv(x, w, bias, out, (above, beside), groups)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
 
 
@@ -142,6 +149,19 @@ def test_results_do_not_depend_on_the_number_of_threads():
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_rows_behind_a_part_of_a_block_are_zero(monkeypatch):
+    """Zeros behind a row are those before the next one, also where a block of samples ends early."""
+    monkeypatch.setattr(allocator, "empty", poisoned)
+    for samples, channels, groups in ((3, 64, 64), (9, 64, 1), (3, 300, 1)):
+        x, g = IMAGES.reshape(-1)[: 2 * samples * channels * 100].reshape(2, samples, channels, 10, 10)
+        w = FILTERS.reshape(-1)[: channels * 9].reshape(channels, 1, 3, 3)
+        w = np.broadcast_to(w, (channels, channels // groups, 3, 3))
+        params = ((1, 1), (1, 1), (1, 1), groups)
+        close(routes(conv.conv, x, w, None, (10, 10), *params))
+        close(routes(conv.conv_transpose, g, w, None, (10, 10), *params))
+        assert np.isfinite(conv.conv_native.conv_weight(x, g, (3, 3), *params)).all()
 
 
 def test_no_columns_are_made():

@@ -160,7 +160,12 @@ def _plan(
     split = -(-4 * threads // (samples * groups))
     rows = min(rows, max(-(-most // split), min(4, rows)))
     rows = -(-most // -(-most // rows))
-    lines = rows + height.reach
+    advance, batch = rows + height.between(), 1
+    if rows == most and len(depth.parts) == len(height.parts) == len(width.parts) == depth.parts[0].count == 1:
+        # Small images are worked on together.
+        most = min((BUFFER * 5 // 4 // each - height.reach - rows) // advance + 1, BLOCK // (advance * span))
+        batch = max(1, min(most, samples, samples * groups // (4 * threads)))
+    lines = (batch - 1) * advance + rows + height.reach
     blocks = -(-filters // rows_of_tile)
 
     table, weights, phases, tasks = [], [], [], 0
@@ -181,26 +186,26 @@ def _plan(
         phases.append(
             (tasks, d.count, h.count, w.count, d.start, h.start, w.start, first, len(table[-1]), first_output)
         )
-        tasks += samples * groups * d.count * -(-h.count // rows) * -(-w.count // columns)
+        tasks += -(-samples // batch) * groups * d.count * -(-h.count // rows) * -(-w.count // columns)
     parts = max(1, min(blocks, 2 * threads // max(1, tasks)))
     if parts > 1:
         phases = [(first * parts, *others) for first, *others in phases]
     total = sum([len(places) for places in table])
     slot = channels * slice_count * by_slice + vectors * lanes + width.reach + lanes
-    slot += rows_of_tile * ((rows - 1) * span + columns + vectors * lanes)
+    slot += rows_of_tile * (((batch - 1) * advance + rows - 1) * span + columns + vectors * lanes)
     slot = -(-slot // 16) * 16
     words = dict(
         zip(
             WORDS,
             (samples, groups, channels, filters, blocks, parts, *spaced(x.shape[2:], 1), *x.steps,
              depth.stride, height.stride, width.stride, slice_count, slice_step, height.pieces, width.pieces,
-             lines, span, rows, columns, height.reach, 1, *y.steps[:2],
+             lines, span, rows, columns, height.reach, batch, advance, *y.steps[:2],
              *(step * axis.step for step, axis in zip(y.steps[2:], axes)),
              total, slot, biased, 0, 0, 0, 0, 0, len(phases)),
             strict=True,
         )
     )  # fmt: skip
-    work = rows * columns * filters * total // max(1, parts * len(phases))
+    work = batch * rows * columns * filters * total // max(1, parts * len(phases))
     return Plan(
         np.array([*words.values(), slot * threads, *sum(phases, ())], np.int64),
         np.concatenate([*table, np.zeros(0, np.int64)]),
@@ -264,8 +269,9 @@ def by_weight(x: Laid, g: Laid, kernel: Sizes, stride: Sizes, padding: Sizes, di
     chunk = -(-samples // chunks)
     chunks = -(-samples // chunk)
     whole = rows == h.count and columns == w.count
-    batch = max(1, min(chunk, LINE // ((rows + height.reach) * span))) if whole else 1
-    lines = batch * (rows + height.reach)
+    advance = rows + height.between()
+    batch = max(1, min(chunk, LINE // (advance * span))) if whole else 1
+    lines = (batch - 1) * advance + rows + height.reach
     area = lines * span
     by_slice = pieces * area
     places = [
@@ -281,7 +287,7 @@ def by_weight(x: Laid, g: Laid, kernel: Sizes, stride: Sizes, padding: Sizes, di
     words = (
         samples, groups, channels, filters, 0, 0, *spaced(x.shape[2:], 1), *x.steps,
         depth.stride, height.stride, width.stride, *slices, height.pieces, width.pieces,
-        lines, span, rows, columns, height.reach, batch, *g.steps, 0, slot, 0,
+        lines, span, rows, columns, height.reach, batch, advance, *g.steps, 0, slot, 0,
         chunks, chunk, channel_block, filter_block, taps, 1,
     )  # fmt: skip
     phase = (0, d.count, h.count, w.count, d.start, h.start, w.start, 0, 0, 0)

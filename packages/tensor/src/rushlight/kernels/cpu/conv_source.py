@@ -16,7 +16,7 @@ from string import Template
 WORDS = (
     "samples groups channels filters blocks parts depth height width x_sample x_channel x_depth x_row x_column "
     "stride_depth stride_height stride_width slices slice_step phases_height phases_width lines span rows columns "
-    "reach batch y_sample y_filter y_depth y_row y_column total slot biased "
+    "reach batch advance y_sample y_filter y_depth y_row y_column total slot biased "
     "chunks chunk channel_block filter_block taps phases"
 ).split()
 PHASE = "first_task out_depth out_height out_width front top left first_weight weights first_output".split()
@@ -34,7 +34,7 @@ def reading(source: str) -> str:
 
 
 # Fills the buffer, from `first_line` of each part on, with what outputs od, first_row.., first_column.. need of the
-# channels from first_channel on.
+# channels from first_channel on, and one line of zeros more: what lies behind a row is what lies before the next.
 FILL = reading("""def kernel(
     layout, x, buffer, sample, first_channel, some_channels, first_line, fill_lines, od, first_row, first_column,
     front, top, left,
@@ -46,17 +46,19 @@ FILL = reading("""def kernel(
         for z in range(slices):
             d = front + od * stride_depth + z * slice_step
             for part_height in range(phases_height):
-                for line in range(fill_lines):
+                for line in range(min(fill_lines + 1, lines - first_line)):
                     h = top + (first_row + line) * stride_height + part_height
                     for part_width in range(phases_width):
                         target = (channel * slices + z) * phases_height + part_height
                         target = ((target * phases_width + part_width) * lines + first_line + line) * span
                         w = left + first_column * stride_width + part_width
                         begin, end = i64(0), i64(0)
-                        if d >= 0 and d < depth and h >= 0 and h < height and w < width:
-                            end = min(span, (width - 1 - w) // stride_width + 1)
-                            if w < 0:
-                                begin = min(end, (stride_width - 1 - w) // stride_width)
+                        if line < fill_lines and d >= 0 and d < depth and h >= 0 and h < height and w < width:
+                            begin, end = max(i64(0), -w), width - w
+                            if stride_width > 1:  # a division takes as long as a short row
+                                begin, end = (begin + stride_width - 1) // stride_width, (end - 1) // stride_width + 1
+                            end = min(end, span)
+                            begin = min(begin, end)
                         source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
                         step = stride_width * x_column
                         if step == 1 or step == 2 or step == 4:
@@ -101,13 +103,17 @@ PACK = """def kernel(lo, hi, layout, packed, w, table):
     for task in range(i64(lo), i64(hi)):
         first = task % blocks * ROWS
         source = task // blocks * w_group + first * w_filter
+        some = min(ROWS, filters - first)
         for k in range(total):
-            at = source + load(table, k)
-            for row in range(ROWS):
-                value = T(0.0)
-                if first + row < filters:
-                    value = load(w, at + row * w_filter)
-                store(packed, (task * total + k) * ROWS + row, value)
+            at, target = source + load(table, k), (task * total + k) * ROWS
+            if some == ROWS:
+                for row in range(ROWS):
+                    store(packed, target + row, load(w, at + row * w_filter))
+            else:
+                for row in range(some):
+                    store(packed, target + row, load(w, at + row * w_filter))
+                for row in range(some, ROWS):
+                    store(packed, target + row, T(0.0))
 """
 
 # y = a convolution of x in all its phases. `$MULTIPLY` makes the sums of ROWS filters from the buffer.
@@ -115,7 +121,7 @@ _CORRELATE = Template(f"""def kernel(lo, hi, layout, y, x, $ARRAYS, bias, table,
     wide_vectors()
     $WORDS
     scratch_size = load(layout, LAST)
-    pitch = (rows - 1) * span + columns + WIDE
+    pitch = ((batch - 1) * advance + rows - 1) * span + columns + WIDE
 {CLAIM}
     buffer = moved(scratch, mine * slot)
     sums = moved(buffer, slot - ROWS * pitch)
@@ -136,12 +142,15 @@ _CORRELATE = Template(f"""def kernel(lo, hi, layout, y, x, $ARRAYS, bias, table,
         od = rest % out_depth
         rest //= out_depth
         some_columns, some_rows = min(columns, out_width - first_column), min(rows, out_height - first_row)
-        length = (some_rows - 1) * span + some_columns
         part = rest % parts
         rest //= parts
-        group, sample = rest % groups, rest // groups
-        first_channel, some_channels, first_line, fill_lines = group * channels, channels, i64(0), some_rows + reach
-        {FILLED}
+        group, first_sample = rest % groups, rest // groups * batch
+        some_samples = min(batch, samples - first_sample)
+        length = ((some_samples - 1) * advance + some_rows - 1) * span + some_columns
+        first_channel, some_channels, fill_lines = group * channels, channels, some_rows + reach
+        for member in range(some_samples):
+            sample, first_line = first_sample + member, member * advance
+            {FILLED}
         offsets = moved(table, first_weight)
         for block in range(part * blocks // parts, (part + 1) * blocks // parts):
 $MULTIPLY
@@ -150,17 +159,19 @@ $MULTIPLY
                 added = T(0.0)
                 if biased:
                     added = load(bias, filter)
-                start = first_output + sample * y_sample + filter * y_filter + od * y_depth + first_column * y_column
-                for line in range(some_rows):
-                    source = row * pitch + line * span
-                    target = start + (first_row + line) * y_row
-                    if y_column == 1:
-                        for q in range(0, some_columns, 16):
-                            value = vadd(vload(sums, source + q, 16), splat(added, 16))
-                            vstore_below(y, target + q, value, some_columns - q)
-                    else:
-                        for q in range(some_columns):
-                            store(y, target + q * y_column, scratch_load(sums, source + q) + added)
+                start = first_output + first_sample * y_sample + filter * y_filter + od * y_depth
+                start += first_row * y_row + first_column * y_column
+                for member in range(some_samples):
+                    for line in range(some_rows):
+                        source = row * pitch + (member * advance + line) * span
+                        target = start + member * y_sample + line * y_row
+                        if y_column == 1:
+                            for q in range(0, some_columns, 16):
+                                value = vadd(vload(sums, source + q, 16), splat(added, 16))
+                                vstore_below(y, target + q, value, some_columns - q)
+                        else:
+                            for q in range(some_columns):
+                                store(y, target + q * y_column, scratch_load(sums, source + q) + added)
     atomic_store(claimed, 8 * mine, 0)
 """)
 
@@ -245,7 +256,7 @@ BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch,
                         some_columns = min(columns, out_width - first_column)
                         some_samples = min(batch, last - first_sample)
                         for member in range(some_samples):
-                            sample, first_line = first_sample + member, member * (rows + reach)
+                            sample, first_line = first_sample + member, member * advance
                             {FILLED}
                             for row in range(some_filters):
                                 base = sample * y_sample + (group * filters + first_filter + row) * y_filter
@@ -269,7 +280,7 @@ BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch,
                                         for q in range(count, columns):
                                             scratch_store(lefts, target + q, T(0.0))
                                     target += span
-                        length = (some_samples * (rows + reach) - reach) * span
+                        length = ((some_samples - 1) * advance + rows) * span
                         for row in range(0, most, FEW):
                             for column in range(0, some_channels * taps, SOME):
                                 inner_tile(

@@ -126,7 +126,7 @@ def _plan(x: Laid, y: Laid, groups: int, padding: Sizes, tile: Sizes, threads: i
     slot = -(-(16 * lines * span + 2 * lanes) // 16) * 16 + (36 * channels + 36 * rows_of_tile + 16) * pitch
     words = (
         samples, groups, channels, filters, blocks, 1, 1, *x.shape[2:], *x.steps, 1, 4, 4, 1, 1, 4, 4,
-        lines, span, rows, across, 1, batch, *y.steps, total, slot, biased, 0, 0, 0, 0, 0, 1,
+        lines, span, rows, across, 1, batch, 0, *y.steps, total, slot, biased, 0, 0, 0, 0, 0, 1,
     )  # fmt: skip
     area = lines * span
     table = [(i % 4 * 4 + j % 4) * area + i // 4 * span + j // 4 for i in range(6) for j in range(6)]
