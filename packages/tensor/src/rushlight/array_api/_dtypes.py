@@ -52,27 +52,19 @@ def can_cast(from_: Dtype | Tensor, to: Dtype, /) -> bool:
         return False
 
 
-class _Limits:
-    """What rushlight's finfo or iinfo says, with the dtype as a dtype: PyTorch's has its name."""
-
-    def __init__(self, limits: Any) -> None:
-        self._limits, self.dtype = limits, core.named(limits.dtype)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._limits, name)
-
-    def __repr__(self) -> str:
-        return repr(self._limits)
-
-
-def finfo(type: Dtype | Tensor, /) -> Any:
+def finfo(type: Dtype | Tensor, /) -> core.finfo:
     """Limits of a floating-point dtype: `bits, eps, max, min, smallest_normal, dtype`. TypeError for other dtypes."""
-    return _Limits(core.finfo(as_dtype("finfo", type)))
+    return _with_dtype(core.finfo(as_dtype("finfo", type)))
 
 
-def iinfo(type: Dtype | Tensor, /) -> Any:
+def iinfo(type: Dtype | Tensor, /) -> core.iinfo:
     """Limits of an integer dtype: `bits, max, min, dtype`. TypeError for other dtypes."""
-    return _Limits(core.iinfo(as_dtype("iinfo", type)))
+    return _with_dtype(core.iinfo(as_dtype("iinfo", type)))
+
+
+def _with_dtype(limits: Any) -> Any:
+    limits.dtype = core.named(limits.dtype)  # PyTorch's has the name
+    return limits
 
 
 def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
