@@ -17,9 +17,10 @@ def digamma(x):
         return math.copysign(math.inf, -x)
     result = 0.0
     if x < 0.0:
-        if x == math.floor(x):
+        fraction = x % 1.0  # not math.floor, whose result is an integer of 64 bits in compiled code
+        if fraction == 0.0:
             return math.nan
-        result = -math.pi / math.tan(math.pi * (x - math.floor(x)))
+        result = -math.pi / math.tan(math.pi * fraction)
         x = 1.0 - x
     while x < 10.0:
         result -= 1.0 / x
@@ -39,9 +40,9 @@ def zeta(s, q):
     if s < 1.0 or s != s or q != q:
         return math.nan
     if q <= 0.0:
-        if q == math.floor(q):
+        if q % 1.0 == 0.0:
             return math.inf
-        if s != math.floor(s):
+        if s % 1.0 != 0.0 or q == -math.inf:
             return math.nan
     total = 0.0
     for _ in range(12):
