@@ -135,3 +135,10 @@ def test_joined_tensors_keep_channels_last(dim):
     assert joined.is_contiguous(memory_format=rushlight.channels_last)
     assert joined.tolist() == rushlight.cat([x, 2 * x], dim).tolist()
     assert rushlight.cat([x, y], dim).is_contiguous()
+
+
+def test_half_types_round_the_added_product_once():
+    c, a, b = (rushlight.randn(*shape).bfloat16() for shape in ((3, 4, 6), (3, 4, 5), (3, 5, 6)))
+    exact = (0.2 * c.float() + 0.6 * (a.float() @ b.float())).bfloat16()
+    found = rushlight.baddbmm(c, a, b, beta=0.2, alpha=0.6)
+    assert (found == exact).float().mean() > 0.95  # the rest lies between two numbers, within float32's own rounding

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rushlight.core.declare import broadcast_shapes_of
 from rushlight.core.dtypes import HALF
 from rushlight.core.errors import shape_text
@@ -29,17 +31,21 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
     return product + (input if beta == 1 else input * beta)
 
 
+def _added(name: str, product: Callable, input: Tensor, a: Tensor, b: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """`beta * input + alpha * product(a, b)`, which half types round once, as in PyTorch."""
+    if input.dtype in HALF and input.dtype is a.dtype is b.dtype:
+        return _plus(name, input.float(), product(a.float(), b.float()), beta, alpha).to(input.dtype)
+    return _plus(name, input, product(a, b), beta, alpha)
+
+
 @function(inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """`beta * input + alpha * mat1 @ mat2`: `(n, k)`, `(k, m)` -> `(n, m)`; input broadcasts. Raises RuntimeError for
     other shapes."""
-    if input.dtype in HALF and input.dtype is mat1.dtype is mat2.dtype:  # rounded once, as in PyTorch
-        wide = _plus("addmm", input.float(), mm(mat1.float(), mat2.float()), beta, alpha)
-        return wide.to(input.dtype)
     plain = beta == alpha == 1 and input.dtype is mat1.dtype is mat2.dtype and mat1.ndim == mat2.ndim == 2
     if plain and mat1.shape[1] == mat2.shape[0] and input.shape == mat2.shape[1:]:
         return linear_op.apply((mat1, mat2.T, input))  # then the sum costs no pass of its own
-    return _plus("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _added("addmm", mm, input, mat1, mat2, beta, alpha)
 
 
 @function(inplace=True)
@@ -78,11 +84,14 @@ def _addr_sum(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Te
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """`beta * input + alpha * bmm(batch1, batch2)`: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for
     other shapes."""
-    return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _added("baddbmm", bmm, input, batch1, batch2, beta, alpha)
 
 
 @function(inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError
     for other shapes."""
-    return _plus("addbmm", input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
+    def summed(a: Tensor, b: Tensor) -> Tensor:
+        return bmm(a, b).sum(0, dtype=a.dtype)
+
+    return _added("addbmm", summed, input, batch1, batch2, beta, alpha)
