@@ -249,3 +249,15 @@ def test_long_chain_of_views():
     v.mul_(3)
     v.sum().backward()
     assert x.grad.tolist() == [[6] * 3] * 2
+
+
+def test_slices_backwards_carry_gradients_both_ways():
+    def stored(x, values):
+        target = x * 2
+        target[::-2, 1:] = values
+        return target[:, ::-1]
+
+    x = rushlight.arange(9.0, dtype=rushlight.float64).reshape(3, 3).requires_grad_()
+    values = rushlight.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=rushlight.float64, requires_grad=True)
+    assert stored(x, values).tolist() == [[4, 3, 0], [10, 8, 6], [2, 1, 12]]
+    assert rushlight.autograd.gradcheck(stored, (x, values))
