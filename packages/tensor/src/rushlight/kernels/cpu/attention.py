@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, native
+from rushlight.kernels.cpu import allocator, flash, flash_backward, native
 from rushlight.kernels.cpu.pool import get_num_threads, parallel_for
 
 BLOCK_BYTES = 1 << 19  # scores of a block
@@ -154,6 +154,9 @@ def attention(
     all is masked)."""
     out = allocator.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     log_sum = np.empty((*q.shape[:-1], 1), q.dtype)
+    if flash.takes(q, k, v, mask):
+        flash.attention(q, k, v, mask, scale, causal, out, log_sum)
+        return out, log_sum
     step, rows = _plan(q, k)
 
     def body(lo: int, hi: int) -> None:
@@ -183,6 +186,10 @@ def attention_backward(
     """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the
     probabilities."""
     grad_q = allocator.empty(q.shape, q.dtype)
+    if out is not None and grad.dtype == q.dtype and flash.takes(q, k, v, mask) and grad.flags.aligned:
+        grads = (grad_q, allocator.empty(k.shape, k.dtype), allocator.empty(v.shape, v.dtype))
+        flash_backward.attention_backward(grad, q, k, v, mask, out, log_sum, scale, causal, grads)
+        return grads
     grad_k, grad_v = np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
     step, rows = _plan(q, k)
 

@@ -46,10 +46,11 @@ def compiled(source: str, arrays: str, dtype: np.dtype | None = None) -> Callabl
     short = SHORT[dtype.name]
     kinds = {"T": f"*{short}", "i": "*i64"}
     signature = ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
-    return compile_source(_ELEMENT.sub(short, _with_exp(source, dtype)), signature)
+    return compile_source(_ELEMENT.sub(short, with_exp(source, dtype)), signature)
 
 
-def _with_exp(source: str, dtype: np.dtype) -> str:
+def with_exp(source: str, dtype: np.dtype) -> str:
+    """The source with the polynomial written out where a line says `y = exp(...)`."""
     lines: list[str] = []
     for number, line in enumerate(source.splitlines()):
         found = _EXP.fullmatch(line)
