@@ -34,7 +34,7 @@ class Views:
 
 
 class Rows:
-    """Rows by index, and adding to them: compiled loops, where numpy adds at 30 to 60 ns an element."""
+    """Reading and writing by index: compiled loops, where numpy adds at 30 to 60 ns an element."""
 
     def setup(self) -> None:
         self.rl = rl = library("Tensor.index_add")
@@ -58,6 +58,15 @@ class Rows:
     def time_gather(self) -> None:
         self.values.gather(1, self.columns)
 
+    def time_scatter(self) -> None:
+        self.values.scatter(1, self.columns, self.values)
+
+    def time_scatter_add_within_rows(self) -> None:
+        self.values.scatter_add(1, self.columns, self.values)
+
+    def time_pairs(self) -> None:
+        self.table[self.places % TABLE, self.columns]
+
 
 class Masks:
     """Random masks: without branches, as numpy's cost 9 ns an element."""
@@ -79,6 +88,36 @@ class Masks:
     def time_tril(self) -> None:
         self.x.tril()
 
+    def time_nonzero(self) -> None:
+        self.mask.nonzero()
+
+    def time_masked_scatter(self) -> None:
+        self.x.masked_scatter(self.mask, self.x)
+
+
+class Layouts:
+    """Copies in another order: in tiles and blocks, on all threads."""
+
+    def setup(self) -> None:
+        self.rl = library("flip")
+        self.x = self.rl.from_numpy(numbers(1000, 1000))
+        self.images = self.rl.from_numpy(numbers(16, 64, 56, 56))
+
+    def time_transpose(self) -> None:
+        self.x.t().contiguous()
+
+    def time_channels_last(self) -> None:
+        self.images.contiguous(memory_format=self.rl.channels_last)
+
+    def time_flip_columns(self) -> None:
+        self.x.flip(1)
+
+    def time_repeat_interleave(self) -> None:
+        self.x.repeat_interleave(2, 1)
+
+    def time_double(self) -> None:
+        self.x.double()
+
 
 class Joins:
     def setup(self) -> None:
@@ -91,6 +130,9 @@ class Joins:
 
     def time_cat_columns(self) -> None:
         self.rl.cat(self.large, 1)
+
+    def time_cat_two_small(self) -> None:
+        self.rl.cat(self.small[:2])
 
 
 class Random:

@@ -10,7 +10,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, contiguous_strides, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import gather as native
@@ -188,11 +188,14 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     common = broadcast_of(input.shape, indices.shape, at)
     here, there = list(common), list(common)
     here[at], there[at] = input.shape[at], indices.shape[at]
-    return gather(input.expand(here), at, _from_front(indices.expand(there), input.shape[at]))
+    indices = _from_front(indices, input.shape[at])
+    return gather(input.expand(here), at, indices.expand(there))
 
 
 def _from_front(indices: Tensor, size: int) -> Tensor:
     """Indices with those that count from the end turned round."""
+    if not HANDLERS and indices.device.type == "cpu" and indices.numel() and int(indices._array.min()) >= 0:
+        return indices  # as nearly always; the sum below would take several times the memory of the result
     return (indices < 0).to(indices.dtype) * size + indices
 
 

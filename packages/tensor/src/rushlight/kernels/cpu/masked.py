@@ -169,8 +169,10 @@ def places(array: np.ndarray) -> np.ndarray:
     """The indices of the elements that are not zero, a row each, in row-major order."""
     if array.size < WORTH:
         return np.argwhere(array)
-    mask = np.empty(array.shape, np.bool_)
-    assign(mask, array)
+    mask = array
+    if array.dtype != np.bool_ or not array.flags.c_contiguous:
+        mask = allocator.empty(array.shape, np.bool_)
+        assign(mask, array)
     starts = _starts(mask)
     out = allocator.empty((int(starts[-1]), mask.ndim), np.int64)
     layout = (mask.ndim, mask.shape[-1], *mask.shape[:-1])
