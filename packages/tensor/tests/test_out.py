@@ -90,3 +90,20 @@ def test_modules_about_devices():
     assert rushlight.get_device_module() is rushlight.get_device_module("cpu") is rushlight.cpu
     with pytest.raises(RuntimeError, match="no module"):
         rushlight.get_device_module("meta")
+
+
+def test_many_elements_are_stored_without_memory_in_between():
+    n = 100_000
+    a, b, out = rushlight.rand(n), rushlight.rand(n), rushlight.empty(n)
+    for fn in (rushlight.add, rushlight.mul, rushlight.div):
+        wanted = fn(a, b)
+        before = out._version
+        assert fn(a, b, out=out) is out and out.equal(wanted) and out._version > before
+        assert fn(a, b, out=rushlight.empty(n, 2)[:, 0]).equal(wanted)
+        copy = a.clone()
+        assert fn(copy, b, out=copy).equal(wanted)
+    rows = rushlight.rand(200, 501)
+    wanted = rows[:, :-1].exp()
+    for _ in range(2):  # the second call has a plan to follow
+        shifted = rows.clone()
+        assert rushlight.exp(shifted[:, :-1], out=shifted[:, 1:]).equal(wanted)

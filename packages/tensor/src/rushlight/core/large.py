@@ -38,7 +38,7 @@ def plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callab
                 tensor._storage = tensor._auto = None
                 return tensor
 
-            return run_one
+            return _storable(run_one, loop, arguments(metas, compute), out)
         if len(metas) == 2:
             def run_two(x: Tensor, y: Tensor) -> Tensor:
                 tensor = _new(Tensor)
@@ -48,7 +48,7 @@ def plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callab
                 tensor._storage = tensor._auto = None
                 return tensor
 
-            return run_two
+            return _storable(run_two, loop, arguments(metas, compute), out)
     arrays = arguments(metas, compute)
 
     def run(*operands: Any) -> Tensor:
@@ -56,7 +56,13 @@ def plan_large(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Callab
         loop.run(array, *arrays(operands))
         return wrap(array, out)
 
-    return run
+    return _storable(run, loop, arrays, out)
+
+
+def _storable(plan: Any, loop: NativeLoop, arrays: Callable, out: Meta) -> Callable:
+    """The plan, which can also write into memory laid out as its result: `plan.into(array, operands)`."""
+    plan.into, plan.out = lambda array, operands: loop.run(array, *arrays(operands)), out
+    return plan
 
 
 def arguments(metas: tuple, compute: np.dtype) -> Callable[[tuple], list[np.ndarray]]:

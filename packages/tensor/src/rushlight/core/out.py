@@ -15,7 +15,7 @@ from rushlight.core import overlap
 from rushlight.core.dtypes import can_cast, dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import preserve_format, strides_for
-from rushlight.core.op import Op
+from rushlight.core.op import HANDLERS, Op, plan_key
 from rushlight.core.tensor import Tensor
 
 
@@ -53,7 +53,22 @@ def assign_out(name: str, out: Any, result: Any, rule: Out = CASTS) -> Any:
 def apply_into(op: Op, out: Any, operands: tuple) -> Any:
     """Run an elementwise op and store its result; `out` may be one of the operands, but not overlap one in part."""
     check_apart(op.name, out, operands)
+    if not HANDLERS and isinstance(out, Tensor):
+        plan: Any = op.plans.get(plan_key(operands, ()))
+        if getattr(plan, "out", None) is out._meta and not _read_elsewhere(out, operands):
+            plan.into(out._array, operands)  # many elements: no memory for a result of its own
+            out.storage().version += 1
+            return out
     return assign_out(op.name, out, op.apply(operands))
+
+
+def _read_elsewhere(out: Tensor, operands: tuple) -> bool:
+    """Does an operand lie in the memory of `out`, but not element on element?"""
+    return any(
+        np.may_share_memory(x._array, out._array) and not (x._meta is out._meta and x.data_ptr() == out.data_ptr())
+        for x in operands
+        if isinstance(x, Tensor)
+    )
 
 
 def factory_dtype(name: str, wanted: dtype | None, out: Any) -> dtype | None:

@@ -129,10 +129,16 @@ def _scaled(name: str, other: Any, alpha: Number) -> Any:
     if alpha is not True and type(alpha) is int and alpha == 1:
         return other
     _check_alpha(name, other, alpha)
-    return other * alpha
+    return other * (bool(alpha) if _is_bool(other) else alpha)
+
+
+def _is_bool(x: Any) -> bool:
+    return x.dtype.category == 0 if hasattr(x, "_meta") else isinstance(x, bool)
 
 
 def _check_alpha(name: str, other: Any, alpha: Number) -> None:
+    if isinstance(alpha, bool) and not _is_bool(other):
+        raise RuntimeError(f"{name}: alpha may be a bool only beside bool tensors, got {alpha}")
     floating = other.dtype.is_inexact if hasattr(other, "_meta") else isinstance(other, (float, complex))
     if isinstance(alpha, (float, complex)) and not floating:
         raise RuntimeError(f"{name}: alpha must be an integer when other has no fractions, got {alpha!r}")
@@ -146,8 +152,10 @@ def _in_one(name: str, input: Any, other: Any, alpha: Number) -> bool:
     return input._meta.dtype.category > 0 and other._meta.dtype.category > 0
 
 
-@function(name="add", out=POINTWISE)
-def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+@function(name="add")
+def _add(
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """Sum of two tensors, element by element: `input + alpha * other`.
 
     Shapes: `(*a)`, `(*b)` -> the broadcast of both. Raises RuntimeError when they do not broadcast.
@@ -158,20 +166,22 @@ def _add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -
         tensor([7, 8])
     """
     if _in_one("add", input, other, alpha):
-        return add_scaled.op.apply((input, other, alpha))
-    return add(input, _scaled("add", other, alpha))
+        return add_scaled(input, other, alpha, out=out)
+    return add(input, _scaled("add", other, alpha), out=out)
 
 
-@function(name="sub", aliases=("subtract",), out=POINTWISE)
-def _sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+@function(name="sub", aliases=("subtract",))
+def _sub(
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """Difference of two tensors, element by element: `input - alpha * other`.
 
     Shapes: `(*a)`, `(*b)` -> the broadcast of both. Raises RuntimeError when they do not broadcast, or for bool
     tensors.
     """
     if _in_one("sub", input, other, alpha):
-        return add_scaled.op.apply((input, other, -alpha))
-    return sub(input, _scaled("sub", other, alpha))
+        return add_scaled(input, other, -alpha, out=out)
+    return sub(input, _scaled("sub", other, alpha), out=out)
 
 
 def _add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -203,8 +213,10 @@ def _division(rounding_mode: str | None) -> Any:
         raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}") from None
 
 
-@function(aliases=("divide",), out=POINTWISE)
-def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+@function(aliases=("divide",))
+def div(
+    input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
     """Quotient of two tensors, element by element; rounded down for `"floor"`, towards zero for `"trunc"`.
 
     Without rounding, integers divide to floating point. Raises RuntimeError for another `rounding_mode`, and for
@@ -215,7 +227,7 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
         >>> rushlight.div(rushlight.tensor([7, -7]), 2, rounding_mode="trunc")
         tensor([ 3, -3])
     """
-    return _division(rounding_mode)(input, other)
+    return _division(rounding_mode)(input, other, out=out)
 
 
 def _div_(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
