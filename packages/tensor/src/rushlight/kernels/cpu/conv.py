@@ -5,9 +5,9 @@
 
 | way | for |
 | --- | --- |
-| one matrix product per sample | kernels of one element, stride 1 |
 | `winograd` | 3 x 3 filters with stride 1 in float32, where it is faster |
 | `conv_native` | all else in float32 and float64 that is worth compiled code |
+| one matrix product per sample | small arrays, kernels of one element, stride 1 |
 | `depthwise`, a numpy pass per element of the kernel | small arrays, one filter for each channel |
 | windows gathered into columns, then matrix products | small and complex arrays, integers |
 """
@@ -65,10 +65,10 @@ def conv(
 ) -> np.ndarray:
     """Cross-correlation of `x` with `w`, plus a bias for each filter: (N, F, *out)."""
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
-    if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
-        return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out), bias)
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         return conv_native.conv(x, w, bias, out, stride, padding, dilation, groups)
+    if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
+        return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out), bias)
     if channels == groups == filters:
         return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
     result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
@@ -110,11 +110,11 @@ def conv_transpose(
     *kernel) -> (N, C, *out)."""
     n, filters, size, kernel = x.shape[0], x.shape[1], x.shape[2:], w.shape[2:]
     channels = w.shape[1] * groups
+    if conv_native.usable(x, n * channels * prod(kernel) * prod(size)):
+        return conv_native.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
     if _is_product(kernel, stride, padding, groups) and size == out and x.flags.c_contiguous:
         product = matmul(w.reshape(filters, channels).T, x.reshape(n, filters, -1))
         return _biased(product.reshape(n, channels, *out), bias)
-    if conv_native.usable(x, n * channels * prod(kernel) * prod(size)):
-        return conv_native.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
     full = tuple([o + 2 * p for o, p in zip(out, padding)])
     if channels == groups == filters:
         result = depthwise.transpose(x, w, full, stride, dilation)
