@@ -117,6 +117,7 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     namespace: str = "",
     domain: tuple[float, float] | None = None,
+    bounded: tuple[float, Callable] | None = None,
     reference: Callable | None = None,
     tensors: tuple[str, ...] | None = ("input",),
 ) -> Callable[[Callable], Callable]:
@@ -131,7 +132,7 @@ def elementwise(
     `__radd__`, `__iadd__`). `domain`: open interval of test inputs. `tensors`: the operands for which the function
     takes no
     numbers; None lets all of them be
-    numbers.
+    numbers. `bounded`: see `Op`.
     """
 
     def declare(scalar: Callable) -> Callable:
@@ -146,10 +147,10 @@ def elementwise(
         op = register(Op(
             name=op_name, kind="elementwise", operands=tuple(inspect.signature(scalar).parameters), params=(),
             infer=infer, doc=scalar.__doc__ or "", scalar=scalar, numpy=numpy, promote=promote,
-            supports=supports, domain=domain, reference=reference))
+            supports=supports, domain=domain, bounded=bounded, reference=reference))
         twin = Op(name=op_name + "_", kind="inplace", operands=op.operands, params=(), infer=infer_twin,
                   doc=f"In-place form of `{op_name}`.", scalar=scalar, numpy=numpy, promote=promote, supports=supports,
-                  mutates=(0,), functional=op)
+                  mutates=(0,), functional=op, bounded=bounded)
         INPLACE[op] = twin
         return front.elementwise_front(
             op,

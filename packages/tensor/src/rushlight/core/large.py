@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
+from rushlight.core import scalar as s
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.results import allocation
@@ -124,12 +125,54 @@ def native_loop(op: Op, metas: tuple, compute: np.dtype, out: Meta, ufunc: Calla
 
         return checked
 
+    if op.bounded is not None and compute.kind == "f":
+        return _bounded_loop(op.bounded, bind, metas[0], stored[0], compute, out, strides)
     calls: float = 0
     # numpy walks operands whose neighbours lie along different dimensions one line at a time: 37 ms for x + y.T of
     # 2048 x 2048 floats, in tiles it takes 3.
     if ufunc is not None and out.dtype not in dtypes.HALF and (out.ndim < 2 or not _across(out.shape, strides)):
         calls = ufunc_calls(kernel)
     return NativeLoop(bind, ufunc, calls)
+
+
+def _bounded_loop(
+    bounded: tuple[float, Callable],
+    bind: Callable[[], Callable],
+    m: Meta,
+    stored: np.dtype,
+    compute: np.dtype,
+    out: Meta,
+    strides: list,
+) -> NativeLoop:
+    """The loop that looks for the largest number first, and takes the quicker definition if that is small enough.
+
+    Sine of 1e5 float64 numbers, 2 threads: 900 us with the C library, 60 with this.
+    """
+    from rushlight.kernels.cpu.elementwise import elementwise_kernel
+    from rushlight.kernels.cpu.reduce import reduce_kernel
+
+    limit, definition = bounded
+    axes = tuple(range(m.ndim))
+
+    def magnitude(x: Any) -> Any:
+        return s.select(s.abs(x) < math.inf, s.abs(x), 0.0)
+
+    def bind_both() -> Callable[..., Any]:
+        largest = reduce_kernel(s.maximum, 0.0, [stored], compute, pre=magnitude, arg_dtypes=[compute])
+        quick = elementwise_kernel(definition, [stored], out.numpy, [compute]).bind(out.shape, strides)
+        exact: Callable[..., Any] | None = None
+
+        def run(result: np.ndarray, x: np.ndarray) -> None:
+            nonlocal exact
+            if largest(np.empty((), compute), x, axes=axes) <= limit:
+                quick(result, x)
+            else:
+                exact = exact or bind()
+                exact(result, x)
+
+        return run
+
+    return NativeLoop(bind_both, None, 0)
 
 
 def _across(shape: tuple[int, ...], strides: list) -> bool:

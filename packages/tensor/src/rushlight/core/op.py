@@ -63,6 +63,7 @@ class Op:
 
     Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of
     operand 0), `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
+    `bounded` is a limit, and a quicker scalar definition for numbers of at most that magnitude (and non-finite ones).
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
     """
 
@@ -85,6 +86,7 @@ class Op:
     samples: Callable[[], list[Sample]] = list
     errors: Callable[[], list[ErrorSample]] = list
     domain: tuple[float, float] | None = None
+    bounded: tuple[float, Callable] | None = None
     supports: str = "all"
     decomposition: Callable | None = None
     plans: dict = field(default_factory=dict)

@@ -8,21 +8,22 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
+from rushlight.kernels import periodic
 
 
-@elementwise(numpy=np.sin, promote="float")
+@elementwise(numpy=np.sin, promote="float", bounded=(periodic.LIMIT, periodic.sin))
 def sin(input):
     """Sine of each element, an angle in radians."""
     return s.sin(input)
 
 
-@elementwise(numpy=np.cos, promote="float")
+@elementwise(numpy=np.cos, promote="float", bounded=(periodic.LIMIT, periodic.cos))
 def cos(input):
     """Cosine of each element, an angle in radians."""
     return s.cos(input)
 
 
-@elementwise(numpy=np.tan, promote="float", domain=(-1.5, 1.5))
+@elementwise(numpy=np.tan, promote="float", domain=(-1.5, 1.5), bounded=(periodic.LIMIT, periodic.tan))
 def tan(input):
     """Tangent of each element, an angle in radians."""
     return s.tan(input)
