@@ -19,6 +19,23 @@ class Elementwise:
         self.run()
 
 
+class Into:
+    """Results in memory of the caller: with a result of its own in between, 80 us instead of 30 for 1e5 numbers."""
+
+    params = [100_000, 4_000_000]
+    param_names = ("size",)
+
+    def setup(self, size):
+        torch = library("add")
+        x, y = (torch.from_numpy(numbers(size, seed=seed)) for seed in (1, 2))
+        out = torch.empty(size)
+        self.run = lambda: torch.add(x, y, out=out)
+        self.run()
+
+    def time_call(self, size):
+        self.run()
+
+
 class Reduction:
     params = (["sum", "amax", "mean", "var", "softmax"], [0, 1])
     param_names = ("op", "dim")
