@@ -77,6 +77,8 @@ OPS = {
     "rows": lambda x, t: x[t.rows],
     "gather": lambda x, t: x.gather(1, t.index),
     "masked_fill": lambda x, t: x.masked_fill(t.mask, 0.0),
+    "arange": lambda x, t: rushlight.arange(0.0, N * N),
+    "linspace": lambda x, t: rushlight.linspace(0, 1, N * N),
     "add_": lambda x, t: t.into.add_(x).shape,
     "copy_": lambda x, t: t.into.copy_(x).shape,
     "fill a slice": lambda x, t: t.into.__setitem__(slice(0, 9), x[:9]),

@@ -15,7 +15,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.ops.allocation import arange_op
+from rushlight.ops.allocation import arange_op, in_pieces
 from rushlight.ops.create import Device, as_dtype, finish
 
 Number = bool | int | float | complex
@@ -44,12 +44,17 @@ def _linspace(start: Number, end: Number, steps: int, dtype: dtype, device: Any)
     if steps == 1:
         return np.full(1, start, wide).astype(dtype.numpy)
     step = (end - start) / max(steps - 1, 1)
-    place = np.arange(steps, dtype=wide)
     half = steps // 2  # from both ends, so that the ends are exact and the numbers symmetric
-    place[:half] *= step
-    place[:half] += start
-    place[half:] = end - step * (steps - 1 - place[half:])
-    return place.astype(dtype.numpy)
+
+    def numbers(lo: int, hi: int) -> np.ndarray:
+        place = np.arange(lo, hi, dtype=wide)
+        first = max(half - lo, 0)
+        place[:first] *= step
+        place[:first] += start
+        place[first:] = end - step * (steps - 1 - place[first:])
+        return place
+
+    return in_pieces(steps, dtype, numbers)
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any, wanted: Any) -> tuple[Number, Number, int, dtype]:

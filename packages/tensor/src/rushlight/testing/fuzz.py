@@ -252,7 +252,7 @@ def _compare_with_pieces(case: Case, op: Op, arrays: list, params: tuple, got: t
 
 
 # Steps of these are out of range for the largest numbers, in PyTorch as here.
-_OVERFLOWS_WITHIN = frozenset({"sinc", "zeta"})
+_OVERFLOWS_WITHIN = frozenset({"sinc", "zeta", "gelu_tanh_backward"})
 # The sign of a zero is what cancellation or underflow leave.
 _SIGN_OF_ZERO_OPEN = frozenset({"nextafter", "erfinv"})
 
