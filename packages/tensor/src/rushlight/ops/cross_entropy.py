@@ -186,13 +186,10 @@ def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tupl
         log_sum = softmax.log_sum_exp(x, (axis,)).reshape(target.shape)
         factors = targets.factors(index, counts, weight, x.dtype)
         return targets.reduced(log_sum - targets.pick(x, index), factors, reduction), log_sum
-    loss, log_sum, found = cpu.cross_entropy(x, _by_line(target, x.ndim, axis), axis)
+    index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
+    loss, log_sum = cpu.cross_entropy(x, _by_line(target, x.ndim, axis), axis)
     loss, log_sum = loss.reshape(target.shape), log_sum.reshape(target.shape)
-    if weight is None and found.sum() == found.size and not (target == ignore_index).any():
-        factors = None
-    else:
-        index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
-        factors = targets.factors(index, counts, weight, loss.dtype)
+    factors = targets.factors(index, counts, weight, loss.dtype)
     return targets.reduced(loss, factors, reduction), log_sum
 
 

@@ -10,6 +10,10 @@ from rushlight.core.checks import widened
 def checked(name: str, target: np.ndarray, classes: int, ignore_index: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Class indices that are safe to index with, and which of them count (None when all do)."""
     index = target.astype(np.intp, copy=False)
+    if index.size:
+        low, high = np.minimum.reduce(index, axis=None), np.maximum.reduce(index, axis=None)
+        if 0 <= low and high < classes and not low <= ignore_index <= high:
+            return index, None
     ignored = index == ignore_index
     if not ignored.any():
         counts = None
@@ -54,7 +58,7 @@ def reduced(loss: np.ndarray, factors: np.ndarray | None, reduction: str) -> np.
         loss = np.where(factors == 0, loss.dtype.type(0), loss * factors)
     if reduction == "none":
         return loss
-    total = loss.sum()
+    total = np.add.reduce(loss, axis=None)
     if reduction == "sum":
         return total
     return total / loss.dtype.type(loss.size if factors is None else factors.sum())
@@ -64,8 +68,8 @@ def spread(grad: np.ndarray, factors: np.ndarray | None, index: np.ndarray, redu
     """The gradient of each single loss term."""
     if reduction == "mean":
         grad = grad / grad.dtype.type(index.size if factors is None else factors.sum())
-    grad = np.broadcast_to(grad, index.shape)
     if factors is None:
-        return grad
+        return np.full(index.shape, grad) if reduction != "none" else grad
+    grad = np.broadcast_to(grad, index.shape)
     # With every target ignored the mean divides by zero, and still no target has a gradient.
     return np.where(factors == 0, grad.dtype.type(0), grad * factors)
