@@ -46,7 +46,7 @@ def _float32(x: Any) -> tuple[Any, Any, Any]:
         r = fused(n, -part, r)
     z = r * r
     sine = fused(z * r, horner(z, *_SIN_32), r)
-    cosine = fused(z * z, horner(z, *_COS_32), fused(z, -0.5, 1.0))
+    cosine = 1.0 - fused(z, 0.5, -z * z * horner(z, *_COS_32))
     return sine, cosine, s.bitcast(shifted, np.uint32)
 
 
