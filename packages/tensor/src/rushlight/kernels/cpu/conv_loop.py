@@ -11,7 +11,6 @@ import numpy as np
 from rushlight.kernels.cpu import allocator, native
 from rushlight.kernels.cpu.conv_source import FILL, filled
 from rushlight.kernels.cpu.jit import address_of, compile_source
-from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.source import SHORT
 
 Sizes = tuple[int, ...]
@@ -32,10 +31,9 @@ def loop(source: str, arrays: str, dtype: np.dtype, tile: Sizes | None = None) -
     return native.compiled(filled(source, tile or tile_of(dtype)), arrays, dtype)
 
 
-def scratch(slot: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def scratch(slot: int, threads: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Memory that threads work in, and the words by which they claim their parts of it, with the address of the kernel
     that fills these among them."""
-    threads = get_num_threads()
     words = np.zeros(8 * threads, np.int64)
     words[1] = _filling(dtype)
     return allocator.empty((slot * threads,), dtype), words

@@ -71,7 +71,7 @@ def _correlate(
         run_kernel(pack, plan.packed // max(1, plan.per_block), plan.pack_grain, plan.packing, packed, w, plan.weights)
         convolve = loop(CONVOLVE, "TTTTiTi", dtype)
         weights = (packed,)
-    memory = scratch(plan.slot, dtype)
+    memory = scratch(plan.slot, threads, dtype)
     run_kernel(convolve, plan.tasks, plan.grain, plan.layout, y, x, *weights, added, plan.table, *memory)
     return y
 
@@ -86,5 +86,7 @@ def conv_weight(
     shape = (grad.shape[1], x.shape[1] // groups, *kernel)
     result = allocator.empty((plan.chunks, *shape), dtype)
     sums = loop(BY_WEIGHT, "TTTiTi", dtype)
-    run_kernel(sums, plan.tasks, plan.grain, plan.layout, result, x, grad, plan.table, *scratch(plan.slot, dtype))
+    run_kernel(
+        sums, plan.tasks, plan.grain, plan.layout, result, x, grad, plan.table, *scratch(plan.slot, threads, dtype)
+    )
     return result[0] if plan.chunks == 1 else result.sum(axis=0)

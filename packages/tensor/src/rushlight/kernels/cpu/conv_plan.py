@@ -151,7 +151,8 @@ def _plan(
     slice_count, slice_step = slices or (depth.reach + 1, 1)
     samples = x.shape[0]
     pieces = height.pieces * width.pieces
-    columns = min(WIDEST, max([part.count for part in width.parts], default=1))
+    least = channels * slice_count * pieces * (height.reach + 1)  # elements of a column of outputs
+    columns = min(max([part.count for part in width.parts], default=1), WIDEST, max(32, 4 * BUFFER // least))
     # A row of the buffer per channel; as many rows of outputs as the buffer holds, but work for all threads.
     span = columns + (width.between() if columns == width.parts[0].count else width.reach)
     each = channels * slice_count * pieces * span

@@ -169,6 +169,7 @@ def pays(x: np.ndarray, channels: int, filters: int, kernel: Sizes, out: Sizes, 
         and min(channels, filters) >= 24
         and channels * filters <= 40_000
         and out[1] >= 20
+        and 36 * channels * -(-out[1] // 4) <= 2 * TRANSFORMED  # a row of tiles at least is transformed at once
         and x.shape[0] * out[0] * out[1] >= 1600
     )
 
@@ -185,6 +186,6 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: Sizes, padd
     added = NOTHING if bias is None else np.ascontiguousarray(bias)
     run_kernel(
         loop(CONVOLVE, "TTTTiiTi", dtype), plan.tasks, plan.grain,
-        plan.layout, y, x, packed, added, plan.table, plan.channel_table, *scratch(plan.slot, dtype),
+        plan.layout, y, x, packed, added, plan.table, plan.channel_table, *scratch(plan.slot, threads, dtype),
     )  # fmt: skip
     return y
