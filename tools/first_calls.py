@@ -56,14 +56,14 @@ def repeated(x: np.ndarray, axis: int | None, times: int, half: int) -> np.ndarr
 
 
 def fits(op: Any, operands: list, params: tuple) -> bool:
-    """Does the operation accept them?"""
+    """Does the operation accept them, and give a result of a size that is quickly computed?"""
     import rushlight
 
     try:
-        op.infer_metas([rushlight.from_numpy(x) if isinstance(x, np.ndarray) else x for x in operands], params)
+        found = op.infer_metas([rushlight.from_numpy(x) if isinstance(x, np.ndarray) else x for x in operands], params)
     except Exception:
         return False
-    return True
+    return all(m.numel <= 16 * LARGE for m in (found if isinstance(found, tuple) else (found,)) if m is not None)
 
 
 def measure(name: str, directory: str) -> tuple[float, int, str]:

@@ -17,7 +17,7 @@ from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu import allocator
 
-_PIECE = 1 << 15
+_PIECE = 1 << 13
 
 
 def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
