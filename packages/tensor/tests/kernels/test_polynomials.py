@@ -148,3 +148,21 @@ def test_compositions(name, fn, reference):
     out = np.empty_like(x)
     elementwise_kernel(fn, [F32], F32)(out, x)
     np.testing.assert_allclose(out, reference(x.astype(np.float64)), rtol=2e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(F32, 0.501), (F64, 1.1)])
+def test_lengths(dtype, bound):
+    some = RANDOM.integers(1, np.finfo(dtype).max.view(f"i{dtype(0).itemsize}"), 20_000).astype(f"i{dtype(0).itemsize}")
+    a = np.concatenate([RANDOM.standard_normal(20_000).astype(dtype), some.view(dtype)])
+    b = np.concatenate([RANDOM.standard_normal(20_000).astype(dtype), some.view(dtype) * dtype(0.7)])
+    edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal])
+    pairs = np.stack(np.meshgrid(edges, edges)).reshape(2, -1).astype(dtype)
+    a, b = np.concatenate([a, pairs[0]]), np.concatenate([b, pairs[1]])
+    out = elementwise_kernel(s.hypot, [dtype, dtype], dtype)(np.empty_like(a), a, b)
+    with np.errstate(all="ignore"):
+        exact = np.hypot(a.astype(np.longdouble), b.astype(np.longdouble))
+        ulps = np.abs(out - exact) / np.spacing(exact.astype(dtype))
+        nearest = exact.astype(dtype)
+    finite = np.isfinite(nearest)
+    assert ulps[finite].max() <= bound
+    np.testing.assert_array_equal(out[~finite], nearest[~finite])

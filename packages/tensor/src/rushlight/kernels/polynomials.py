@@ -190,7 +190,14 @@ def erfc(x: Any) -> Any:
     return s.cast(polynomials64.erfc(s.cast(x, np.float64)), np.float32)
 
 
+def hypot(a: Any, b: Any) -> Any:
+    """sqrt(a**2 + b**2) in float64, which holds the squares."""
+    x, y = s.cast(a, np.float64), s.cast(b, np.float64)
+    length = s.cast(s.sqrt(fused(x, x, y * y)), np.float32)
+    return s.select((s.abs(a) == math.inf) | (s.abs(b) == math.inf), s.constant(math.inf, a), length)
+
+
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
     (getattr(s, function.__name__), "float32"): function
-    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc)
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot)
 } | polynomials64.POLYNOMIALS

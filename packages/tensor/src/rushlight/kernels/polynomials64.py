@@ -208,7 +208,18 @@ def erfc(x: Any) -> Any:
     return s.select(magnitude < 0.85, 1.0 - _erf_small(x), s.select(s.isnan(x), x, outside))
 
 
+def hypot(a: Any, b: Any) -> Any:
+    """sqrt(a**2 + b**2), both scaled by the power of two that brings the larger one near 1."""
+    a, b = s.abs(a), s.abs(b)
+    exponent = s.bitcast(s.select(a > b, a, b), np.uint64) & (0x7FF << 52)
+    exponent = s.select(exponent < (1 << 52), 1 << 52, s.select(exponent > (0x7FD << 52), 0x7FD << 52, exponent))
+    up = s.bitcast((0x7FE << 52) - exponent, np.float64)
+    x, y = a * up, b * up
+    length = s.sqrt(fused(x, x, y * y)) * s.bitcast(exponent, np.float64)
+    return s.select((a == math.inf) | (b == math.inf), s.constant(math.inf, a), length)
+
+
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
     (getattr(s, function.__name__), "float64"): function
-    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc)
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot)
 }
