@@ -13,6 +13,7 @@ import rushlight
 from rushlight.kernels.cpu import allocator, copy, gather, masked, native, scatter
 from rushlight.kernels.cpu.indexed import inside
 from rushlight.ops import copy as copy_ops
+from rushlight.ops import histogram
 from rushlight.ops import index as index_ops
 from rushlight.ops import put as put_ops
 
@@ -26,7 +27,7 @@ WAYS = [("set", False), ("set", True), ("add", True), ("multiply", False), ("max
 @pytest.fixture(scope="module", autouse=True)
 def loops_for_small_arrays():
     with pytest.MonkeyPatch.context() as patch:
-        for module in (native, masked, put_ops):
+        for module in (native, masked, put_ops, histogram):
             patch.setattr(module, "WORTH", 1)
         for module in (copy, copy_ops):
             patch.setattr(module, "LARGE", 1)
@@ -387,3 +388,13 @@ def test_peak_memory_is_the_result_s(name):
         tracemalloc.stop()
     mask = N * N if name == "masked_scatter" else 0  # `x > 0` is the test's own
     assert peak - mask < 1.1 * result.nbytes + 20_000
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searching_sorted_rows(side):
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.integers(0, 30, (5, 9)), 1).astype(np.float32)
+    values = rng.integers(-1, 31, (5, 40)).astype(np.float32)
+    rows[0, -2:] = values[0, :2] = np.nan
+    got = rushlight.searchsorted(rushlight.tensor(rows), rushlight.tensor(values), side=side)
+    assert np.array_equal(got.numpy(), [np.searchsorted(r, v, side) for r, v in zip(rows, values)])

@@ -13,6 +13,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.native import WORTH
+from rushlight.kernels.cpu.search import searchsorted as native_search
 from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import tensor
 from rushlight.return_types import named
@@ -300,6 +302,8 @@ def _searchsorted(sequence: np.ndarray, x: Any, sorter: np.ndarray | None, right
     if sequence.dtype.itemsize == 2 and sequence.dtype.kind not in "iu":
         sequence, x = sequence.astype(np.float32), np.asarray(x).astype(np.float32)
     side = "right" if right else "left"
+    if isinstance(x, np.ndarray) and x.size >= WORTH and sequence.dtype == x.dtype and sequence.dtype.kind in "iuf":
+        return native_search(sequence, x, side, np.int32 if out_int32 else np.int64)
     if sequence.ndim == 1:
         found = np.searchsorted(sequence, x, side)
     else:

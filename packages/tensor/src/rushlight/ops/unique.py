@@ -14,12 +14,13 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu.masked import places, select_where
 from rushlight.ops.arithmetic import Number
 
 _NUMBERS = np.array([3, 1, 1, 3, 2], np.int64)
 
 
-def _infer_unique(input: Meta, *, dim: int | None) -> None:
+def _infer_unique(input: Meta, *, dim: int | None, inverse: bool, counts: bool) -> None:
     if dim is not None and input.ndim and 0 in input.shape and input.shape[dim] != 0:
         raise RuntimeError(
             "unique: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
@@ -31,22 +32,24 @@ unique_op = structured(
     "unique",
     _infer_unique,
     doc="Distinct values in order, the position of each element among them, and counts.",
-    samples=lambda: [Sample((_NUMBERS,), (None,))],
-    reference=lambda x, dim: tuple(np.unique(x, return_inverse=True, return_counts=True)),
+    samples=lambda: [Sample((_NUMBERS,), (None, True, True))],
+    reference=lambda x, dim, inverse, counts: tuple(np.unique(x, return_inverse=True, return_counts=True)),
 )
 
 
 @kernel(unique_op, "cpu")
-def _unique(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
+def _unique(x: np.ndarray, dim: int | None, inverse: bool, counts: bool) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
     if x.ndim == 0:
         dim = None
-    values, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
-    return (
-        values.astype(x.dtype),
-        inverse.reshape(x.shape if dim is None else -1).astype(np.int64),
-        counts.astype(np.int64),
-    )
+    if dim is None and not inverse:  # numpy looks for values in a hash table: 20 times slower where many differ
+        values, *extra = _consecutive(np.sort(wide, axis=None), None, False, counts)
+        return (values.astype(x.dtype), *extra)
+    found = np.unique(wide, return_inverse=inverse, return_counts=counts, axis=dim, equal_nan=False)
+    values, *extra = found if inverse or counts else (found,)
+    if inverse:
+        extra[0] = extra[0].reshape(x.shape if dim is None else -1)
+    return (values.astype(x.dtype), *[np.asarray(array, np.int64) for array in extra])
 
 
 def _runs(x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -64,26 +67,34 @@ unique_consecutive_op = structured(
     "unique_consecutive",
     _infer_unique,
     doc="Runs of equal values, the run of each element, and lengths.",
-    samples=lambda: [Sample((_NUMBERS,), (None,))],
-    reference=lambda x, dim: _runs(x),
+    samples=lambda: [Sample((_NUMBERS,), (None, True, True))],
+    reference=lambda x, dim, inverse, counts: _runs(x),
 )
 
 
 @kernel(unique_consecutive_op, "cpu")
-def _consecutive(x: np.ndarray, dim: int | None) -> tuple[np.ndarray, ...]:
-    rows = x.reshape(-1, 1) if dim is None or x.ndim == 0 else np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
-    starts = np.ones(len(rows), bool)
-    starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    inverse = np.cumsum(starts) - 1
-    counts = np.bincount(inverse, minlength=0) if len(rows) else np.zeros(0, np.int64)
-    values = x.reshape(-1)[starts] if dim is None or x.ndim == 0 else np.compress(starts, x, axis=dim)
-    return values, inverse.reshape(x.shape if dim is None else -1).astype(np.int64), counts.astype(np.int64)
+def _consecutive(x: np.ndarray, dim: int | None, inverse: bool, counts: bool) -> tuple[np.ndarray, ...]:
+    if dim is None or x.ndim == 0:
+        flat = x.reshape(-1)
+        starts = np.ones(flat.size, bool)
+        np.not_equal(flat[1:], flat[:-1], out=starts[1:])
+        result = [select_where(flat, starts)]
+    else:
+        rows = np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+        starts = np.ones(len(rows), bool)
+        starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+        result = [np.compress(starts, x, axis=dim)]
+    if inverse:
+        runs = np.cumsum(starts)
+        runs -= 1
+        result.append(runs.reshape(x.shape if dim is None else -1))
+    if counts:
+        result.append(np.diff(places(starts).reshape(-1), append=starts.size))
+    return tuple(result)
 
 
-def _wanted(found: tuple, return_inverse: bool, return_counts: bool) -> Any:
-    values, inverse, counts = found
-    extra = (*([inverse] if return_inverse else []), *([counts] if return_counts else []))
-    return (values, *extra) if extra else values
+def _wanted(found: tuple) -> Any:
+    return found if len(found) > 1 else found[0]
 
 
 @function(out=False)
@@ -104,7 +115,7 @@ def unique(
         (tensor([1, 3]), tensor([1, 2]))
     """
     d = None if dim is None else check_dim("unique", dim, input.ndim)
-    return _wanted(unique_op.apply((input,), (d,)), return_inverse, return_counts)
+    return _wanted(unique_op.apply((input,), (d, bool(return_inverse), bool(return_counts))))
 
 
 @function(out=False)
@@ -121,7 +132,7 @@ def unique_consecutive(
         tensor([1, 2, 1])
     """
     d = None if dim is None else check_dim("unique_consecutive", dim, input.ndim)
-    return _wanted(unique_consecutive_op.apply((input,), (d,)), return_inverse, return_counts)
+    return _wanted(unique_consecutive_op.apply((input,), (d, bool(return_inverse), bool(return_counts))))
 
 
 def _infer_isin(elements: Meta, test_elements: Meta, *, invert: bool) -> Meta:
