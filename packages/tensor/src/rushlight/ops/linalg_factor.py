@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import elimination
 from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.ops.linalg_solve import A_SAMPLE, B_SAMPLE, adjoint, check_matrix, check_pair, plain, solve_triangular_op
 from rushlight.ops.ranges import eye
@@ -28,6 +30,7 @@ LdlFactorResult = namedtuple("linalg_ldl_factor", ("LD", "pivots"))
 LdlFactorExResult = namedtuple("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
 publish(CholeskyResult, LuFactorResult, LuFactorExResult, LuResult, LuUnpackResult, LdlFactorResult, LdlFactorExResult)
 
+_DIRECT = 64  # rows from which on LAPACK is called a matrix at a time
 _POSITIVE = np.array([[4, 1, 0.5], [1, 3, -1], [0.5, -1, 2]], np.float32)
 
 
@@ -56,21 +59,26 @@ cholesky_op = structured(
 
 @kernel(cholesky_op, "cpu")
 def _cholesky(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray]:
-    info = np.zeros(a.shape[:-2], np.int32)
+    if a.dtype.kind == "f" and a.shape[-1] >= _DIRECT:
+        return _each_cholesky(a, elimination.cholesky, check)
     try:
-        return np.linalg.cholesky(a), info
+        return np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
-        result = np.empty_like(a, order="C")
-    potrf = lapack("potrf", a.dtype)
+        potrf = lapack("potrf", a.dtype)
+        return _each_cholesky(a, lambda matrix: potrf(matrix, lower=True, clean=True), check)
+
+
+def _each_cholesky(a: np.ndarray, factor: Callable, check: bool) -> tuple[np.ndarray, np.ndarray]:
+    result, info = np.empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     for at in np.ndindex(*a.shape[:-2]):
-        result[at], info[at] = potrf(a[at], lower=True, clean=True)
+        result[at], info[at] = factor(a[at])
         if check and info[at] > 0:
             raise LinAlgError(
                 f"linalg.cholesky: (Batch element {at}): The factorization could not be completed because the input "
                 "is not "
                 f"positive-definite (the leading minor of order {info[at]} is not positive-definite)."
             )
-    return np.tril(result), info
+    return result, info
 
 
 def _factor(A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Tensor]:
@@ -154,7 +162,7 @@ def _lu_factor(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray, np.n
     pivots = np.ones((*a.shape[:-2], min(a.shape[-2:])), np.int32)
     info = np.zeros(a.shape[:-2], np.int32)
     if result.size:
-        getrf = lapack("getrf", a.dtype)
+        getrf = elimination.lu if elimination.takes(a) else lapack("getrf", a.dtype)
         for at in np.ndindex(*a.shape[:-2]):
             result[at], swaps, info[at] = getrf(a[at])
             pivots[at] = swaps + 1

@@ -14,6 +14,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import elimination
 from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.return_types import publish
 
@@ -84,7 +85,9 @@ inv_op = structured(
 
 @kernel(inv_op, "cpu")
 def _inv(a: np.ndarray) -> np.ndarray:
-    return raising("linalg.inv", np.linalg.inv, a)
+    if not elimination.takes(a):
+        return raising("linalg.inv", np.linalg.inv, a)
+    return _eliminated("linalg.inv", a, np.eye(a.shape[-1], dtype=a.dtype))
 
 
 def _infer_solve(input: Meta, other: Meta) -> Meta:
@@ -123,7 +126,22 @@ solve_op = structured(
 
 @kernel(solve_op, "cpu")
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return raising("linalg.solve", np.linalg.solve, a, b)
+    if not elimination.takes(a) or not b.size:
+        return raising("linalg.solve", np.linalg.solve, a, b)
+    return _eliminated("linalg.solve", a, b)
+
+
+def _eliminated(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Solutions for large matrices, one after the other."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    result = np.empty(b.shape, b.dtype)
+    for at in np.ndindex(*batch):
+        solution = elimination.solve(a[at], b[at])
+        if solution is None:
+            raise LinAlgError(f"{name}: Singular matrix: the input matrix is singular")
+        result[at] = solution
+    return result
 
 
 def is_vector(a: Tensor, b: Tensor) -> bool:

@@ -106,10 +106,12 @@ def multiply(
             out[...] = multiply(a, b, None, added, alpha, beta)
         return out
     if out.size:
-        if added is not None and beta != 0:
-            _run(a, b, out, np.broadcast_to(added, shape), _numbers(a.dtype.char, alpha, beta))
-        else:
+        if added is None or beta == 0:
             _run(a, b, out, None, _numbers(a.dtype.char, alpha, 0.0))
+        elif added is out and beta == 1:
+            _run(a, b, out, None, _numbers(a.dtype.char, alpha, 1.0), add=True)
+        else:
+            _run(a, b, out, np.broadcast_to(added, shape), _numbers(a.dtype.char, alpha, beta))
     return out
 
 
@@ -143,6 +145,21 @@ def prepared(
     return run
 
 
+def within(
+    char: str, pitch: int, places: Sequence[tuple[int, int]], size: tuple[int, int, int], threads: int
+) -> tuple[int, int, np.ndarray] | None:
+    """C += alpha * A @ B for parts of one matrix whose rows are `pitch` elements apart: tasks, grain and words for
+    `gemm_kernels.multiply`. `places` are the first row and column of A, B and C, `size` is (m, n, k)."""
+    m, n, k = size
+    strides = (pitch * np.dtype(char).itemsize, np.dtype(char).itemsize)
+    plan = _plan(char, (m, n), (m, k), strides, (k, n), strides, strides, None, threads, True)
+    if plan is None:
+        return None
+    words = plan.words.copy()
+    words[w.A_FIRST : w.FREE] = [row * pitch + column for row, column in places]
+    return plan.tasks, plan.grain, words
+
+
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of a row-major array."""
     return tuple([itemsize * prod(shape[d + 1 :]) for d in range(len(shape))])
@@ -153,19 +170,22 @@ def _numbers(char: str, alpha: float, beta: float) -> np.ndarray:
     return np.array([alpha, beta], char)
 
 
-def _run(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray) -> None:
+def _run(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray, add: bool = False
+) -> None:
+    """A product into `c`; with `add`, onto it."""
     plan = _plan(
         c.dtype.char, c.shape, a.shape, a.strides, b.shape, b.strides, c.strides, None if d is None else d.strides,
-        pool.get_num_threads(),
+        pool.get_num_threads(), add,
     )  # fmt: skip
     if plan is not None:
         kernel = gemm_kernels.multiply(c.dtype)
         run_kernel(kernel, plan.tasks, plan.grain, plan.words, a, b, c, c if d is None else d, numbers)
     elif c.ndim == 2:
-        _large(a, b, c, d, numbers)
+        _large(a, b, c, d, numbers, add)
     else:
         for i in range(c.shape[0]):
-            _run(_entry(a, i, c.ndim), _entry(b, i, c.ndim), c[i], None if d is None else d[i], numbers)
+            _run(_entry(a, i, c.ndim), _entry(b, i, c.ndim), c[i], None if d is None else d[i], numbers, add)
 
 
 def _entry(x: np.ndarray, index: int, ndim: int) -> np.ndarray:
@@ -177,6 +197,7 @@ def _entry(x: np.ndarray, index: int, ndim: int) -> np.ndarray:
 def _plan(
     char: str, shape: tuple[int, ...], a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...],
     b_strides: tuple[int, ...], c_strides: tuple[int, ...], d_strides: tuple[int, ...] | None, threads: int,
+    add: bool = False,
 ) -> _Plan | None:  # fmt: skip
     """How to run a product in one call; None if it takes several: for large matrices, and for an odd batch."""
     dtype = np.dtype(char)
@@ -190,7 +211,7 @@ def _plan(
     words[w.A_OUTER : w.INNER : 2] = steps
     words[w.A_INNER : w.INNER : 2] = inner_steps
     words[w.A_OUTER : w.INNER] //= dtype.itemsize
-    words[w.INNER] = inner
+    words[w.INNER], words[w.ADD] = inner, add
     words[w.PLACE] = w.IN_PLACE if b_strides[-1] == dtype.itemsize and k * n <= SMALL else w.PACK
     return _cut(words, outer * inner, dtype, threads)
 
@@ -245,7 +266,9 @@ def _batch(
     return None if len(dims) > 2 else [[1, *[0] * len(operands)]] * (2 - len(dims)) + dims
 
 
-def _large(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray) -> None:
+def _large(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, numbers: np.ndarray, add: bool
+) -> None:
     """A product of large matrices: chunks of A and of B are packed, then multiplied."""
     dtype, threads = c.dtype, pool.get_num_threads()
     (m, n), k = c.shape, a.shape[1]
@@ -266,7 +289,7 @@ def _large(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray | None, nu
                     dtype, *part.shape, left.shape[1], rows.strides, right.strides, part.strides,
                     None if start is None else start.strides,
                 )  # fmt: skip
-                words[w.ADD], words[w.PLACE] = p > 0, w.PACKED
+                words[w.ADD], words[w.PLACE] = add or p > 0, w.PACKED
                 words, tasks, grain = _cut(words, 1, dtype, threads)
                 run_kernel(
                     gemm_kernels.multiply(dtype), tasks, grain, words, rows, panels, part,

@@ -87,9 +87,9 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
         first, outer = task // panels % blocks * block, batch // inner
         column, last, within = number * COLUMNS, min(m, first + block), batch % inner
         columns = min(COLUMNS, n - column)
-        left = moved(a, outer * load(words, A_OUTER) + within * load(words, A_INNER))
-        right = moved(b, outer * load(words, B_OUTER) + within * load(words, B_INNER))
-        result = moved(c, outer * load(words, C_OUTER) + within * load(words, C_INNER) + column)
+        left = moved(a, load(words, A_FIRST) + outer * load(words, A_OUTER) + within * load(words, A_INNER))
+        right = moved(b, load(words, B_FIRST) + outer * load(words, B_OUTER) + within * load(words, B_INNER))
+        result = moved(c, load(words, C_FIRST) + outer * load(words, C_OUTER) + within * load(words, C_INNER) + column)
         tiles = (last - first + ROWS - 1) // ROWS
         add = load(words, ADD)
         for k in range(0, max(depth, 1), DEPTH):

@@ -11,6 +11,7 @@ Strides count elements. A product of a batch has two batch dimensions, entry num
 | D_ROW, D_COLUMN | strides of what is added to the product |
 | A_OUTER, A_INNER, ... | strides of the two batch dimensions |
 | INNER | size of the inner batch dimension |
+| A_FIRST, B_FIRST, C_FIRST | where the matrices begin, from the addresses that the kernel gets |
 | BLOCK | rows that a task works off with one panel of B |
 | PANELS | panels of B: N / COLUMNS, rounded up |
 | PLACE | where panels are: to be packed (PACK), in B as it lies (IN_PLACE), packed before (PACKED) |
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 M, N, K, A_ROW, A_DEPTH, B_DEPTH, B_COLUMN, C_ROW, D_ROW, D_COLUMN = range(10)
 A_OUTER, A_INNER, B_OUTER, B_INNER, C_OUTER, C_INNER, D_OUTER, D_INNER, INNER = range(10, 19)
-BLOCK, PANELS, PLACE, ADD, TILE, PACKER, STARTER, FREE = range(19, 27)
+BLOCK, PANELS, PLACE, ADD, TILE, PACKER, STARTER, A_FIRST, B_FIRST, C_FIRST, FREE = range(19, 30)
 WORDS = 48
 
 PACK, IN_PLACE, PACKED = range(3)
