@@ -166,3 +166,20 @@ def test_lengths(dtype, bound):
     finite = np.isfinite(nearest)
     assert ulps[finite].max() <= bound
     np.testing.assert_array_equal(out[~finite], nearest[~finite])
+
+
+def test_powers():
+    numbers = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e30, -1e-30, 2**24 - 1, np.inf, -np.inf, np.nan]
+    edges = np.array(numbers)
+    pairs = np.stack(np.meshgrid(edges, edges)).reshape(2, -1)
+    a = np.concatenate([np.abs(RANDOM.standard_normal(20_000)), RANDOM.standard_normal(5000), pairs[0]]).astype(F32)
+    b = np.concatenate([RANDOM.uniform(-30, 30, 20_000), RANDOM.integers(-9, 9, 5000), pairs[1]]).astype(F32)
+    out = elementwise_kernel(s.pow, [F32, F32], F32)(np.empty_like(a), a, b)
+    with np.errstate(all="ignore"):
+        exact = np.power(a.astype(F64), b.astype(F64))
+        nearest = exact.astype(F32)
+        ulps = np.abs(out - exact) / np.spacing(np.abs(nearest))
+    finite = np.isfinite(nearest)
+    assert ulps[finite].max() <= 0.501
+    np.testing.assert_array_equal(out[~finite], nearest[~finite])
+    np.testing.assert_array_equal(np.signbit(out[~np.isnan(out)]), np.signbit(nearest[~np.isnan(out)]))

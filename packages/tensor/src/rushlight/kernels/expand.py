@@ -147,16 +147,11 @@ def expand(program: Program, *tables: Table) -> Program:
     def replace(node: Apply, args: tuple[Node, ...]) -> Node | None:
         nonlocal changed
         dtype = args[0].dtype
-        if node.function is s._cast:
-            result = _cast(node, *args)
-        else:
-            for table in (EXPANSIONS, *tables):
-                expansion = table.get((node.function, dtype.name)) or table.get((node.function, dtype.kind))
-                if expansion is not None:
-                    break
-            else:
-                return None
-            result = apply(expansion, args) if isinstance(expansion, s.Function) else expansion(*args)
+        result = _cast(node, *args) if node.function is s._cast else None
+        for table in (EXPANSIONS, *tables):
+            expansion = table.get((node.function, dtype.name)) or table.get((node.function, dtype.kind))
+            if expansion is not None and result is None:
+                result = apply(expansion, args) if isinstance(expansion, s.Function) else expansion(*args)
         changed = changed or result is not None
         return result
 
