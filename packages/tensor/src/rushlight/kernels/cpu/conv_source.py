@@ -45,45 +45,56 @@ FILL = reading("""def kernel(
     for channel in range(some_channels):
         for z in range(slices):
             d = front + od * stride_depth + z * slice_step
-            for part_height in range(phases_height):
+            for part in range(phases_height * phases_width):
+                part_height, part_width = part // phases_width, part % phases_width
+                w = left + first_column * stride_width + part_width
+                first, behind = max(i64(0), -w), max(i64(0), width - w)
+                if stride_width > 1:  # a division takes as long as a short row
+                    first = (first + stride_width - 1) // stride_width
+                    behind = (behind + stride_width - 1) // stride_width
                 for line in range(min(fill_lines + 1, lines - first_line)):
                     h = top + (first_row + line) * stride_height + part_height
-                    for part_width in range(phases_width):
-                        target = (channel * slices + z) * phases_height + part_height
-                        target = ((target * phases_width + part_width) * lines + first_line + line) * span
-                        w = left + first_column * stride_width + part_width
-                        begin, end = i64(0), i64(0)
-                        if line < fill_lines and d >= 0 and d < depth and h >= 0 and h < height and w < width:
-                            begin, end = max(i64(0), -w), width - w
-                            if stride_width > 1:  # a division takes as long as a short row
-                                begin, end = (begin + stride_width - 1) // stride_width, (end - 1) // stride_width + 1
-                            end = min(end, span)
-                            begin = min(begin, end)
-                        source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
-                        step = stride_width * x_column
-                        if step == 1 or step == 2 or step == 4:
-                            for k in range(0, span, 16):
-                                at, low, high = source + k * step, (begin - k) * step, (end - k - 1) * step + 1
-                                some = vload_between(x, at, low, high, 16)
-                                if step >= 2:
-                                    some = veven(some, vload_between(x, at + 16, low - 16, high - 16, 16))
-                                if step == 4:
-                                    more = vload_between(x, at + 32, low - 32, high - 32, 16)
-                                    more = veven(more, vload_between(x, at + 48, low - 48, high - 48, 16))
-                                    some = veven(some, more)
-                                vstore_below(buffer, target + k, some, span - k)
+                    target = ((channel * slices + z) * phases_height * phases_width + part) * lines
+                    target = (target + first_line + line) * span
+                    begin, end = i64(0), i64(0)
+                    if line < fill_lines and d >= 0 and d < depth and h >= 0 and h < height:
+                        end = min(behind, span)
+                        begin = min(first, end)
+                    source = base + channel * x_channel + d * x_depth + h * x_row + w * x_column
+                    step = stride_width * x_column
+                    if (step == 1 or step == 2) and end - begin >= 16:
+                        at = begin
+                        while at < end:
+                            at = min(at, end - 16)
+                            some = vload(x, source + at * step, 16)
+                            if step == 2:  # the element behind the last one may be outside of the array
+                                some = veven(some, vload_between(x, source + at * 2 + 16, 0, 15, 16))
+                            vstore(buffer, target + at, some)
+                            at += 16
+                    elif step == 1 or step == 2 or step == 4:
+                        for k in range(0, span, 16):
+                            at, low, high = source + k * step, (begin - k) * step, (end - k - 1) * step + 1
+                            some = vload_between(x, at, low, high, 16)
+                            if step >= 2:
+                                some = veven(some, vload_between(x, at + 16, low - 16, high - 16, 16))
+                            if step == 4:
+                                more = vload_between(x, at + 32, low - 32, high - 32, 16)
+                                more = veven(more, vload_between(x, at + 48, low - 48, high - 48, 16))
+                                some = veven(some, more)
+                            vstore_below(buffer, target + k, some, span - k)
+                        begin, end = i64(0), span
+                    else:
+                        if step == 0 and begin < end:  # the gradient of a sum is one number
+                            value = load(x, source)
+                            for k in range(begin, end):
+                                scratch_store(buffer, target + k, value)
                         else:
-                            for k in range(begin):
-                                scratch_store(buffer, target + k, T(0.0))
-                            if step == 0 and begin < end:  # the gradient of a sum is one number
-                                value = load(x, source)
-                                for k in range(begin, end):
-                                    scratch_store(buffer, target + k, value)
-                            else:
-                                for k in range(begin, end):
-                                    scratch_store(buffer, target + k, load(x, source + k * step))
-                            for k in range(end, span):
-                                scratch_store(buffer, target + k, T(0.0))
+                            for k in range(begin, end):
+                                scratch_store(buffer, target + k, load(x, source + k * step))
+                    for k in range(begin):
+                        scratch_store(buffer, target + k, T(0.0))
+                    for k in range(end, span):
+                        scratch_store(buffer, target + k, T(0.0))
 """)
 # How the others call it: its address is behind the first claim.
 FILLED = (
@@ -168,7 +179,10 @@ $MULTIPLY
                         if y_column == 1:
                             for q in range(0, some_columns, 16):
                                 value = vadd(vload(sums, source + q, 16), splat(added, 16))
-                                vstore_below(y, target + q, value, some_columns - q)
+                                if some_columns - q >= 16:
+                                    vstore(y, target + q, value)
+                                else:
+                                    vstore_below(y, target + q, value, some_columns - q)
                         else:
                             for q in range(some_columns):
                                 store(y, target + q * y_column, scratch_load(sums, source + q) + added)
@@ -267,8 +281,11 @@ BY_WEIGHT = reading(f"""def kernel(lo, hi, layout, result, x, g, table, scratch,
                                     count = some_columns if line < some_rows else i64(0)
                                     if y_column == 1:
                                         for q in range(0, columns, 16):
-                                            value = vload_between(g, source + q, 0, count - q, 16)
-                                            vstore_below(lefts, target + q, value, columns - q)
+                                            if count - q >= 16:
+                                                vstore(lefts, target + q, vload(g, source + q, 16))
+                                            else:
+                                                value = vload_between(g, source + q, 0, count - q, 16)
+                                                vstore_below(lefts, target + q, value, columns - q)
                                     else:
                                         if y_column == 0 and count > 0:
                                             value = load(g, source)
