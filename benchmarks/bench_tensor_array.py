@@ -19,6 +19,34 @@ class Elementwise:
         self.run()
 
 
+class Transcendental:
+    params = (["exp", "log", "sigmoid", "tanh", "erf", "sin", "pow", "hypot"], ["float32", "float64"])
+    param_names = ("op", "dtype")
+
+    def setup(self, op, dtype):
+        torch = library(op)
+        x, y = (torch.from_numpy(abs(numbers(100_000, seed=seed)).astype(dtype)) for seed in (1, 2))
+        call = getattr(torch, op)
+        operands = (x, y) if op in ("pow", "hypot") else (x,)
+        self.run = lambda: call(*operands)
+        self.run()
+
+    def time_call(self, op, dtype):
+        self.run()
+
+
+class Transposed:
+    """Operands whose neighbours lie along different dimensions: 37 ms where they are walked by lines."""
+
+    def setup(self):
+        torch = library("add")
+        self.x, self.y = (torch.from_numpy(numbers(2048, 2048, seed=seed)) for seed in (1, 2))
+        self.time_add()
+
+    def time_add(self):
+        return self.x.t() + self.y
+
+
 class Into:
     """Results in memory of the caller: with a result of its own in between, 80 us instead of 30 for 1e5 numbers."""
 

@@ -48,7 +48,7 @@ def test_calls_change_over_to_the_native_loop_without_a_trace():
 def test_multiples_are_added_in_the_dtype_of_the_operands(dtype, size):
     x, y = rushlight.full((size,), 5, dtype=dtype), rushlight.full((size,), 3, dtype=dtype)
     assert (rushlight.add(x, y, alpha=2) == 11).all() and rushlight.sub(x, y, alpha=3).dtype is dtype
-    assert (x.sub_(y, alpha=-2) == 11).all() and (x.add_(y, alpha=True) == 14).all()
+    assert (x.sub_(y, alpha=-2) == 11).all() and (x.add_(y, alpha=1) == 14).all()
     if not dtype.is_floating_point:
         with pytest.raises(RuntimeError, match="alpha must be an integer"):
             x.add_(y, alpha=0.5)
