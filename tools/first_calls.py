@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 LARGE = 1 << 16  # elements of an enlarged operand: above every threshold
-COLD, WARM, END = 2.0, 0.3, 60.0
+COLD, WARM, END = 2.0, 0.3, 300.0
 
 
 def enlarged(op: Any, sample: Any) -> tuple[tuple, tuple] | None:
