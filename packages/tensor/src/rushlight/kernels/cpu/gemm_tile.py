@@ -11,24 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.extending import intrinsic
+
+from rushlight.kernels.cpu.tiles import BYTES, REGISTERS, Code
 
 _INT = cgutils.intp_t
 
-
-def _registers() -> tuple[int, int]:
-    """Bytes of a vector register, and how many of them there are."""
-    features = config.CPU_FEATURES if config.CPU_FEATURES is not None else binding.get_host_cpu_features().flatten()
-    names = set(features.split(","))
-    if "+avx512f" in names:
-        return 64, 32
-    return (32, 16) if "+avx" in names else (16, 32 if "+neon" in names else 16)
-
-
-BYTES, REGISTERS = _registers()
 VECTORS = 2
 # Sums take all registers but VECTORS for a row of B and two for numbers of A: 14 rows with AVX-512, NEON; 6 with AVX.
 ROWS = REGISTERS // VECTORS - 2
@@ -41,26 +32,11 @@ def lanes(itemsize: int) -> int:
     return BYTES // itemsize
 
 
-class _Code:
+class _Code(Code):
     """Writes instructions on vectors of one element type."""
-
-    def __init__(self, builder: Any, element: Any):
-        self.builder, self.element = builder, element
-        self.size = 4 if isinstance(element, ir.FloatType) else 8
-        self.lanes = lanes(self.size)
-        self.kind = ir.VectorType(element, self.lanes)
-
-    def at(self, pointer: Any, index: Any) -> Any:
-        return self.builder.gep(pointer, [index if isinstance(index, ir.Value) else ir.Constant(_INT, index)])
 
     def row(self, pointer: Any, index: int, stride: Any) -> Any:
         return self.at(pointer, self.builder.mul(ir.Constant(_INT, index), stride))
-
-    def load(self, pointer: Any) -> Any:
-        return self.builder.load(self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.size)
-
-    def store(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.size)
 
     def prefetch(self, pointer: Any) -> None:
         """Asks for a cache line that will be read soon; an address out of bounds does no harm."""
@@ -68,22 +44,6 @@ class _Code:
         function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
         read, keep, data = (ir.Constant(ir.IntType(32), flag) for flag in (0, 3, 1))
         self.builder.call(function, [self.builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
-
-    def everywhere(self, number: Any) -> Any:
-        nothing = ir.Constant(self.kind, ir.Undefined)
-        one = self.builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
-        return self.builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None))
-
-    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        kind = ir.FunctionType(self.kind, [self.kind] * 3)
-        name = f"llvm.fmuladd.v{self.lanes}f{8 * self.size}"
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [a, b, c])
-
-    def interleave(self, a: Any, b: Any, upper: bool) -> Any:
-        """a0, b0, a1, b1, ... of the lower or the upper halves."""
-        first = self.lanes // 2 if upper else 0
-        order = [lane for k in range(first, first + self.lanes // 2) for lane in (k, self.lanes + k)]
-        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), order))
 
 
 def _tile(module: Any, element: Any, rows: int) -> Any:
@@ -98,36 +58,22 @@ def _tile(module: Any, element: Any, rows: int) -> Any:
     function.attributes.add("noinline")
     set.add(function.attributes, '"prefer-vector-width"="512"')  # see `wide_vectors`
     a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha = function.args
-    start, loop, end, write, increase = (function.append_basic_block() for _ in range(5))
+    builder = ir.IRBuilder(function.append_basic_block())
+    code = _Code(builder, a)
 
-    builder = ir.IRBuilder(start)
-    code = _Code(builder, element)
-    builder.cbranch(builder.icmp_signed(">", depth, ir.Constant(_INT, 0)), loop, end)
+    def step(k: Any, sums: list[Any]) -> list[Any]:
+        column, row = code.at(a, builder.mul(k, a_depth)), code.at(b, builder.mul(k, b_depth))
+        right = [code.load(code.at(row, j * code.lanes)) for j in range(VECTORS)]
+        for j in range(VECTORS):
+            code.prefetch(code.at(code.row(row, AHEAD, b_depth), j * code.lanes))
+        result = []
+        for i in range(rows):
+            left = code.everywhere(builder.load(code.row(column, i, a_row)))
+            result += [code.multiply_add(left, right[j], sums[i * VECTORS + j]) for j in range(VECTORS)]
+        return result
 
-    builder.position_at_end(loop)
-    count = rows * VECTORS
-    k, column, row, *sums = (builder.phi(kind) for kind in (_INT, pointer, pointer, *[code.kind] * count))
-    right = [code.load(code.at(row, j * code.lanes)) for j in range(VECTORS)]
-    for j in range(VECTORS):
-        code.prefetch(code.at(code.row(row, AHEAD, b_depth), j * code.lanes))
-    added = []
-    for i in range(rows):
-        left = code.everywhere(builder.load(code.row(column, i, a_row)))
-        added += [code.multiply_add(left, right[j], sums[i * VECTORS + j]) for j in range(VECTORS)]
-    following = [builder.add(k, ir.Constant(_INT, 1)), code.at(column, a_depth), code.at(row, b_depth), *added]
-    zero = ir.Constant(code.kind, None)
-    for phi, first, next in zip(
-        (k, column, row, *sums), (ir.Constant(_INT, 0), a, b, *[zero] * count), following, strict=True
-    ):
-        phi.add_incoming(first, start)
-        phi.add_incoming(next, loop)
-    builder.cbranch(builder.icmp_signed("<", following[0], depth), loop, end)
-
-    builder.position_at_end(end)
-    totals = [builder.phi(code.kind) for _ in range(count)]
-    for phi, total in zip(totals, added, strict=True):
-        phi.add_incoming(zero, start)
-        phi.add_incoming(total, loop)
+    totals = code.sums([code.zero] * (rows * VECTORS), ir.Constant(_INT, 0), depth, 1, step)
+    write, increase = function.append_basic_block(), function.append_basic_block()
     scale = code.everywhere(alpha)
     scaled = [builder.fmul(scale, total) for total in totals]
     builder.cbranch(builder.icmp_signed("==", add, ir.Constant(_INT, 0)), write, increase)
@@ -176,12 +122,12 @@ def transpose_block(typingctx: Any, source: Any, pitch: Any, target: Any, width:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source, pitch, target, width = args
-        code = _Code(builder, source.type.pointee)
+        code = _Code(builder, source)
         vectors = [code.load(code.row(source, i, pitch)) for i in range(code.lanes)]
         half = code.lanes // 2
         for _ in range(code.lanes.bit_length() - 1):
             pairs = zip(vectors[:half], vectors[half:], strict=True)
-            vectors = [code.interleave(a, b, upper) for a, b in pairs for upper in (False, True)]
+            vectors = [vector for a, b in pairs for vector in code.zipped(a, b)]
         for k, vector in enumerate(vectors):
             code.store(vector, code.row(target, k, width))
         return context.get_dummy_value()
