@@ -266,12 +266,15 @@ def by_weight(x: Laid, g: Laid, kernel: Sizes, stride: Sizes, padding: Sizes, di
     rows = max(1, min(h.count, LINE // span))
     rows = -(-h.count // -(-h.count // rows))
     blocks = groups * -(-channels // channel_block) * -(-filters // filter_block)
-    chunks = max(1, min(samples, -(-TASKS // blocks), CHUNKS // (groups * filters * channels * taps)))
+    advance = rows + height.between()
+    most_chunks = CHUNKS // (groups * filters * channels * taps)
+    long_enough = max(-(-TASKS // (4 * blocks)), samples * h.count * w.count // LINE)  # short rows of sums do not pay
+    chunks = max(1, min(samples, -(-TASKS // blocks), most_chunks, long_enough))
     chunk = -(-samples // chunks)
     chunks = -(-samples // chunk)
     whole = rows == h.count and columns == w.count
-    advance = rows + height.between()
     batch = max(1, min(chunk, LINE // (advance * span))) if whole else 1
+    batch = -(-chunk // -(-chunk // batch))
     lines = (batch - 1) * advance + rows + height.reach
     area = lines * span
     by_slice = pieces * area

@@ -159,7 +159,8 @@ _CORRELATE = Template(f"""def kernel(lo, hi, layout, y, x, $ARRAYS, bias, table,
         some_samples = min(batch, samples - first_sample)
         length = ((some_samples - 1) * advance + some_rows - 1) * span + some_columns
         first_channel, some_channels, fill_lines = group * channels, channels, some_rows + reach
-        for member in range(some_samples):
+        needed = some_samples if weights > 0 else i64(0)  # a stride beyond the kernel leaves phases without weights
+        for member in range(needed):
             sample, first_line = first_sample + member, member * advance
             {FILLED}
         offsets = moved(table, first_weight)
