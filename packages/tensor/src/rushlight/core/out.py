@@ -88,7 +88,7 @@ def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:
             f"{name}: out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad; leave out= away, or call it under no_grad()"
         )
-    if rule.sharing == "none" and any(step == 0 and size > 1 for step, size in zip(out.stride(), out.shape)):
+    if rule.sharing == "none" and any(step == 0 and size > 1 for step, size in zip(out._meta.strides, out.shape)):
         raise RuntimeError(f"{name}: several elements of out share one memory location; pass out.clone()")
     if rule.exact and out.dtype is not result.dtype:
         raise RuntimeError(f"{name}: expected out to have dtype {result.dtype.name}, got {out.dtype.name}")
