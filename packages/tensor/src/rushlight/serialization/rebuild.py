@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from collections import Counter
 from typing import Any, NamedTuple
 
 from rushlight.core import dtypes, siblings
@@ -136,6 +137,7 @@ def _numpy(name: str, value: Any) -> dict[tuple[str, str], Any]:
 
 NAMES: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): Constructor(ordered_dict),
+    ("collections", "Counter"): Constructor(lambda counts=(): Counter(dict(counts))),
     ("_codecs", "encode"): Constructor(_encode),
     ("torch", "Size"): Constructor(Size),
     ("torch", "device"): Constructor(device),
