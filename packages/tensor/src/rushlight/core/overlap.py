@@ -17,6 +17,7 @@ def check_apart(name: str, target: np.ndarray, sources: Any, itself: bool = Fals
         if (
             type(source) is np.ndarray
             and source.ndim
+            and not (itself and source is target)
             and np.may_share_memory(target, source)
             and _is_dense(target)
             and _is_dense(source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rushlight.core import dtypes
@@ -9,12 +11,12 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.scatter import add_rows
 from rushlight.ops.create import arange, filled, tensor
 from rushlight.ops.gather import index_select
-from rushlight.ops.index import check_bounds, taken
+from rushlight.ops.index import check_bounds, plan_taken, taken
 from rushlight.ops.index_along import index_add, index_copy_
 from rushlight.ops.scatter import scatter_, scatter_reduce
 from rushlight.ops.shape import unsqueeze
@@ -55,6 +57,11 @@ embedding_op = structured(
         ErrorSample((_TABLE, _PLACES - 1), (-1, False), IndexError, "out of bounds"),
     ],
 )
+
+
+@planner(embedding_op)
+def _plan_embedding(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
+    return plan_taken("embedding", metas[0], metas[1], 0, False, out)
 
 
 @kernel(embedding_op, "cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -10,12 +11,12 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, contiguous_strides, meta
-from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel
+from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel, planner
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import gather as native
 from rushlight.kernels.cpu.scatter import along
-from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index, taken
+from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index, plan_taken, taken
 from rushlight.ops.view import reshape
 
 _MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -43,6 +44,11 @@ index_select_op = structured(
         ErrorSample((_MATRIX, _ROWS - 1), (0,), IndexError, "out of bounds"),
     ],
 )
+
+
+@planner(index_select_op)
+def _plan_index_select(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
+    return plan_taken("index_select", metas[0], metas[1], params[0], False, out) if metas[1].ndim == 1 else None
 
 
 @kernel(index_select_op, "cpu")
@@ -189,7 +195,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     here, there = list(common), list(common)
     here[at], there[at] = input.shape[at], indices.shape[at]
     indices = _from_front(indices, input.shape[at])
-    return gather(input.expand(here), at, indices.expand(there))
+    if input._meta.shape != tuple(here):
+        input = input.expand(here)
+    if indices._meta.shape != tuple(there):
+        indices = indices.expand(there)
+    return gather(input, at, indices)
 
 
 def _from_front(indices: Tensor, size: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.out import APART
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import gather
 from rushlight.kernels.cpu.indexed import inside
 from rushlight.kernels.cpu.masked import places, select_where
+from rushlight.kernels.cpu.native import WORTH
 from rushlight.ops.create import filled
 from rushlight.ops.join import cat_op
 from rushlight.ops.view import broadcast_tensors, reshape
@@ -102,6 +103,23 @@ def taken(name: str, array: np.ndarray, index: np.ndarray, dim: int, wraps: bool
     return array[(*(slice(None),) * dim, index)]  # `take` would copy the whole array first
 
 
+def plan_taken(name: str, input: Meta, index: Meta, dim: int, wraps: bool, out: Meta) -> Callable | None:
+    """The plan of `taken` for few indices into a row-major tensor, without what has been decided by its metadata."""
+    if not input.contiguous or not input.ndim or not index.numel or index.numel > _FEW or out.numel >= WORTH:
+        return None
+    size = input.shape[dim]
+    least = -size if wraps else 0
+
+    def run(x: Tensor, *operands: Tensor) -> Tensor:
+        array = operands[-1]._array
+        values = array.ravel().tolist()
+        if min(values) < least or max(values) >= size:
+            check_bounds(name, array, size, dim, least)
+        return wrap(x._array.take(array, dim), out)
+
+    return run
+
+
 def place_of(indices: Sequence[np.ndarray | None]) -> int:
     """The dimension of `x[indices]` at which what the indices say begins: theirs, or 0 when they are apart."""
     at = [d for d, index in enumerate(indices) if index is not None]
@@ -113,9 +131,9 @@ def numpy_index(indices: Sequence[np.ndarray | None]) -> tuple:
     return tuple([slice(None) if index is None else index for index in indices])
 
 
-def as_torch_error(error: IndexError) -> IndexError:
+def as_torch_error(name: str, error: IndexError) -> IndexError:
     """numpy's message about an index, in the words of tensors."""
-    return IndexError(str(error).replace("axis", "dimension"))
+    return IndexError(f"{name}: {str(error).replace('axis', 'dimension')}")
 
 
 def _infer_index(input: Meta, *indices: Meta | None) -> Meta:
@@ -136,11 +154,21 @@ index_op = structured(
 )
 
 
+@planner(index_op)
+def _plan_index(metas: tuple[Meta | None, ...], params: tuple, out: Meta) -> Callable | None:
+    input, *indices = metas
+    if any(m is not None for m in indices[:-1]) or indices[-1] is None or not indices[-1].ndim:
+        return None
+    return plan_taken("index", input, indices[-1], len(indices) - 1, True, out)
+
+
 @kernel(index_op, "cpu")
 def _index(array: np.ndarray, *indices: np.ndarray | None) -> np.ndarray:
     given = [d for d, index in enumerate(indices) if index is not None]
     if len(given) == 1:
         return taken("index", array, indices[given[0]], given[0], True)
+    if array.size < WORTH and max([indices[d].size for d in given]) <= _FEW:
+        return _indexed(array, indices)
     arrays = [indices[d] for d in given]
     common = np.broadcast_shapes(*[index.shape for index in arrays])
     first = place_of(indices)
@@ -152,11 +180,17 @@ def _index(array: np.ndarray, *indices: np.ndarray | None) -> np.ndarray:
             return result
         for d in given:
             check_bounds("index", indices[d], array.shape[d], d, -array.shape[d])
+    return _indexed(array, indices)
+
+
+def _indexed(array: np.ndarray, indices: Sequence[np.ndarray | None]) -> np.ndarray:
     try:
         result = array[numpy_index(indices)]
-        return result if common else result.copy()  # numpy gives a view for 0-dim indices
+        if any(index is not None and index.ndim for index in indices):
+            return result
+        return result.copy()  # numpy gives a view for 0-dim indices
     except IndexError as error:
-        raise as_torch_error(error) from None
+        raise as_torch_error("index", error) from None
 
 
 def _infer_masked_select(input: Meta, mask: Meta) -> None:

@@ -20,6 +20,7 @@ from rushlight.kernels.cpu.masked import fill_where, store_where
 from rushlight.kernels.cpu.native import WORTH
 from rushlight.kernels.cpu.scatter import add_rows
 from rushlight.kernels.cpu.scatter import put as put_into
+from rushlight.kernels.half import is_half
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.index import as_torch_error, check_bounds, indexed_shape, nonzero, numpy_index, place_of
@@ -53,11 +54,14 @@ def _index_put(array: np.ndarray, values: Any, *rest: Any) -> None:
     *indices, accumulate = rest
     if not isinstance(values, np.ndarray):
         values = number_array(values, array.dtype)
-    if array.size < WORTH and not accumulate:
+    if array.size < WORTH and not (accumulate and is_half(array.dtype)):
         try:
-            array[numpy_index(indices)] = values
+            if accumulate:
+                np.add.at(array, numpy_index(indices), values)
+            else:
+                array[numpy_index(indices)] = values
         except IndexError as error:
-            raise as_torch_error(error) from None
+            raise as_torch_error("index_put", error) from None
         return
     given = [d for d, index in enumerate(indices) if index is not None]
     if not given:
