@@ -80,11 +80,20 @@ def test_gradient_of_a_sum_is_read_where_it_is():
     np.testing.assert_array_equal(fast, slow)
 
 
-@pytest.mark.parametrize("kernel", [(1, 13000), (130, 130)])
-def test_windows_too_large_for_the_buffer(kernel):
-    x = numbers((1, 1, 130, 13100), 0, np.float32, False)
-    out = tuple([n - k + 1 for n, k in zip(x.shape[2:], kernel)])
-    assert pool_window.pool_native.Windows(x.shape[2:], kernel, out, (1, 1), (0, 0), (1, 1)).blocks() is None
+@pytest.mark.parametrize("size", [(5000,), (60, 60), (20, 90), (9, 20, 20)])
+def test_windows_as_large_as_their_planes(size):
+    x = numbers((2, 3, *size), 1, np.float32, False)
+    one, none = (1,) * len(size), (0,) * len(size)
+    assert pool_window.pool_native.Windows(size, size, one, size, none, one).blocks(), "no native loop is taken"
+    fast, slow = routes(pool_window.max_pool, x, size, one, size, none, one)
+    np.testing.assert_array_equal(fast[0], slow[0])
+    np.testing.assert_array_equal(fast[1], slow[1])
+
+
+def test_windows_too_large_for_the_buffer():
+    x = numbers((1, 1, 1, 20000), 0, np.float32, False)
+    values, indices = pool_window.max_pool(x, (1, 19999), (1, 2), (1, 1), (0, 0), (1, 1))
+    assert values.shape == indices.shape == (1, 1, 1, 2)
 
 
 @settings(max_examples=20, deadline=None)

@@ -20,8 +20,8 @@ from rushlight.kernels.cpu import allocator, native
 
 Sizes = tuple[int, ...]
 
-# Elements of the buffer for rows: 48 KiB of float32 on the stack.
-BUFFER = 12288
+# Elements of the buffer for rows: 64 KiB of float32 on the stack. A vector may reach beyond what is in it.
+BUFFER = 1 << 14
 # Most outputs of a row that are worked on at a time.
 WIDEST = 256
 
@@ -79,7 +79,7 @@ _COPY_ROW = """
 # `rows` holds, for each row of windows' depth, the rows of `block_rows` rows of outputs.
 _FORWARD = Template(f"""def kernel(lo, hi, layout, values, $extra, x):
 {_GEOMETRY}
-    rows, short = stack_array(T, {BUFFER}), stack_array(T, 16)
+    rows, short = stack_array(T, {BUFFER + 32}), stack_array(T, 16)
 $setup
     pitch = span * stride_width
     blank = splat(T($blank), 16)
@@ -301,9 +301,9 @@ class Windows:
         block."""
         (_, rows, columns), (_, stride, across) = self.out, self.stride
         reach = (self.kernel[1] - 1) * self.dilation[1] + 1
-        block = min(WIDEST, -(-columns // 16) * 16)
-        while block >= 16:
-            span = block + -(-(self.kernel[2] - 1) * self.dilation[2] // across) // 16 * 16 + 16
+        block = min(WIDEST, columns if columns < 16 else -(-columns // 16) * 16)
+        while block == columns or block >= 16:
+            span = block + (self.kernel[2] - 1) * self.dilation[2] // across
             lines = BUFFER // (span * across * self.kernel[0])
             if lines >= reach:
                 return block, min(rows, (lines - reach) // stride + 1), span
