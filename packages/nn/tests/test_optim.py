@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 
+import numpy as np
 import pytest
 
 import rushlight
@@ -189,6 +191,18 @@ def test_the_loops_do_what_the_operations_do(make, shapes):
         found.append(params)
     for looped, operated in zip(*found):
         assert rushlight.allclose(looped, operated, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_a_parameter_in_read_only_memory_is_refused(size):
+    memory = np.zeros(size, np.float32)
+    memory.flags.writeable = False
+    with warnings.catch_warnings(action="ignore"):  # from_numpy says that the memory is read-only
+        parameter = rushlight.from_numpy(memory).requires_grad_()
+    parameter.grad = rushlight.ones(size)
+    with pytest.raises((RuntimeError, ValueError), match="read-only"):
+        rushlight.optim.SGD([parameter], lr=0.1).step()
+    assert not memory.any()
 
 
 def test_lbfgs_solves_the_valley_of_rosenbrock():

@@ -19,6 +19,16 @@ def _plain(meta: Any) -> bool:
     return meta.dtype in (rushlight.float32, rushlight.float64) and meta.device.type == "cpu"
 
 
+def _check_writable(parameters: list[np.ndarray]) -> None:
+    # The loop takes addresses and does not ask; numpy asks by itself.
+    for parameter in parameters:
+        if not parameter.flags.writeable:
+            raise RuntimeError(
+                f"step: a parameter of shape {parameter.shape} lies in memory that is read-only, such as a numpy array "
+                "that is not writeable; give the optimizer a copy: parameter.clone()"
+            )
+
+
 class Batch:
     """Which parameters of a group take which way, by the metadata of all their tensors.
 
@@ -48,6 +58,7 @@ class Batch:
         """
         if self.native:
             lists = self._arrays(columns, self.native)
+            _check_writable(lists[0])
             lists[1] = [np.ascontiguousarray(g) for g in lists[1]]
             native(self.table, lists, **options)
         if self.small:
