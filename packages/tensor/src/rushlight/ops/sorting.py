@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op, Sample, kernel
 from rushlight.core.out import APART, EXACT
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import select
+from rushlight.kernels.cpu import native, pool, select
 from rushlight.ops.extremum import check_not_empty, check_order, chosen
 from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
 from rushlight.return_types import named
@@ -33,6 +34,21 @@ def _radix_key(x: np.ndarray) -> np.ndarray:
     """
     bits = np.where(x == 0, x.dtype.type(0), x).view(np.int16)  # -0.0 equals 0.0
     return np.where(np.isnan(x), np.int16(32767), bits ^ ((bits >> 15) & np.int16(32767)))
+
+
+def _on_threads(find: Callable, x: np.ndarray, dim: int) -> np.ndarray:
+    """`find(array, axis)`, which gives a position for each element along `dim`, on parts for each thread."""
+    lines = np.moveaxis(x, dim, -1)
+    if x.size < native.WORTH or lines.ndim < 2 or lines.shape[0] < 2:
+        return find(x, dim)
+    found = np.empty(x.shape, np.int64)
+    places = np.moveaxis(found, dim, -1)
+
+    def piece(low: int, high: int) -> None:
+        places[low:high] = find(lines[low:high], -1)
+
+    pool.parallel_for(piece, lines.shape[0], max(1, native.WORTH * lines.shape[0] // x.size))
+    return found
 
 
 def _positions_like(input: Meta, shape: tuple[int, ...]) -> Meta:
@@ -62,9 +78,9 @@ def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndar
         x, stable = _radix_key(x), True
     kind = "stable" if stable else None
     if not descending:
-        return np.argsort(x, axis=dim, kind=kind)
+        return _on_threads(lambda part, axis: np.argsort(part, axis=axis, kind=kind), x, dim)
     # Sorting the mirror image keeps equal elements in order when the result is mirrored back.
-    mirrored = np.argsort(np.flip(x, dim), axis=dim, kind=kind)
+    mirrored = _on_threads(lambda part, axis: np.argsort(part, axis=axis, kind=kind), np.flip(x, dim), dim)
     return np.flip(x.shape[dim] - 1 - mirrored, dim)
 
 
@@ -192,7 +208,8 @@ kthvalue_op = structured(
 def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    return np.take(np.argpartition(comparable(x), k - 1, axis=dim), [k - 1], dim)
+    found = _on_threads(lambda part, axis: np.argpartition(part, k - 1, axis=axis), comparable(x), dim)
+    return np.take(found, [k - 1], dim)
 
 
 @function(out=APART)
@@ -210,8 +227,11 @@ def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
     x = comparable(x)
     size = x.shape[dim]
     if x.dtype.kind != "f":
-        return np.take(np.argpartition(x, (size - 1) // 2, axis=dim), [(size - 1) // 2], dim)
-    order, nans = np.argsort(x, axis=dim), np.isnan(x).sum(axis=dim, keepdims=True)
+        at = (size - 1) // 2
+        found = _on_threads(lambda part, axis: np.argpartition(part, at, axis=axis), x, dim)
+        return np.take(found, [at], dim)
+    order = _on_threads(lambda part, axis: np.argsort(part, axis=axis), x, dim)
+    nans = np.isnan(x).sum(axis=dim, keepdims=True)
     at = np.maximum(size - nans - 1, 0) // 2
     return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), dim)
 
