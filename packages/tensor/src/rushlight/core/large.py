@@ -187,6 +187,16 @@ def plan_large_inplace(op: Op, metas: tuple, compute: np.dtype, out: Meta) -> Ca
     arrays = arguments(metas, compute)
     places = [i for i, m in enumerate(metas) if i and not m.weak]
 
+    def run_two(target: np.ndarray, operands: tuple) -> bool:
+        array = operands[1]._array
+        if array is not target and not apart(target, array):
+            return False
+        loop.run(target, target, array)
+        return True
+
+    if len(metas) == 2 and places:
+        return run_two
+
     def run(target: np.ndarray, operands: tuple) -> bool:
         for i in places:
             array = operands[i]._array

@@ -184,18 +184,25 @@ def _sub(
     return sub(input, _scaled("sub", other, alpha), out=out)
 
 
+_ADD_IN_PLACE, _SUB_IN_PLACE = INPLACE[prims.add], INPLACE[prims.sub]
+
+
 def _add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place form of `add`."""
+    if alpha.__class__ is int and alpha == 1:
+        return _ADD_IN_PLACE.apply((self, other))
     if _in_one("add_", self, other, alpha):
         return INPLACE[add_scaled.op].apply((self, other, alpha))
-    return INPLACE[prims.add].apply((self, _scaled("add_", other, alpha)))
+    return _ADD_IN_PLACE.apply((self, _scaled("add_", other, alpha)))
 
 
 def _sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place form of `sub`."""
+    if alpha.__class__ is int and alpha == 1:
+        return _SUB_IN_PLACE.apply((self, other))
     if _in_one("sub_", self, other, alpha):
         return INPLACE[add_scaled.op].apply((self, other, -alpha))
-    return INPLACE[prims.sub].apply((self, _scaled("sub_", other, alpha)))
+    return _SUB_IN_PLACE.apply((self, _scaled("sub_", other, alpha)))
 
 
 extend_tensor("add_", _add_)
