@@ -131,7 +131,8 @@ def _fresh(size: int) -> Loan:
         _counts["reserved"] += size
         _counts["reserved_peak"] = max(_counts["reserved_peak"], _counts["reserved"])
     skip = -memory.ctypes.data % ALIGNMENT
-    return memory[skip : skip + size].view(Loan)
+    block: Any = memory[skip : skip + size].view(Loan)
+    return block
 
 
 def _drain() -> None:
