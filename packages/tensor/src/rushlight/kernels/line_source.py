@@ -1,10 +1,10 @@
-"""Prints what happens to the lines of arrays along one dimension as Python source of a loop: softmax, variance, scans.
+r"""Prints what happens to the lines of arrays along one dimension as Python source of a loop: softmax, variance, scans.
 
 A `LineProgram` says what one line needs, in passes over its elements:
 
     LineProgram(
         outs=("y",), ins=("x",),
-        values={"top": "C(-inf)", "total": "W(0.0)", "scale": "C(0.0)"},
+        values=(("top", "C(-inf)"), ("total", "W(0.0)"), ("scale", "C(0.0)")),
         passes=(
             Pass("top = fmax(top, x)"),
             Pass("e = exp(x - top)\ntotal += e\ny = e", "scale = C(1.0 / total)"),

@@ -77,9 +77,7 @@ layer_norm_op = structured(
 
 @kernel(layer_norm_op, "cpu")
 def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int):
-    x = checks.widened(x)
     lead = x.ndim - dims
-    weight, bias = (None if v is None else checks.widened(v) for v in (weight, bias))
     result, mean, rstd = cpu.layer_norm(x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:])), weight, bias, eps)
     shape = x.shape[:lead] + (1,) * dims
     return result.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)

@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, native
+from rushlight.core.checks import widened
+from rushlight.kernels.cpu import allocator, lines, native
+from rushlight.kernels.half import compute_dtype
+from rushlight.kernels.line_source import LineProgram, Pass
 
 ROWS = 64  # rows that one task of the backward pass adds up
 
-_LAYER_NORM = """def kernel(lo, hi, layout, out, mean, rstd, x, weight, bias, eps):
-    wide_vectors()
-    n = u64(load(layout, u64(0)))
-    small = load(eps, u64(0))
-    for row in range(lo, hi):
-        at = row * n
-        total = T(0.0)
-        for j in range(n):
-            total = reassociable_add(total, load(x, at + j))
-        middle = total / T(n)
-        squares = T(0.0)
-        for j in range(n):
-            d = load(x, at + j) - middle
-            squares = reassociable_add(squares, d * d)
-        scale = T(1.0) / sqrt(squares / T(n) + small)
-        store(mean, row, middle)
-        store(rstd, row, scale)
-        for j in range(n):
-            store(out, at + j, (load(x, at + j) - middle) * scale * load(weight, j) + load(bias, j))
-"""
+_LAYER_NORM = LineProgram(
+    ("y", "mean", "rstd"),
+    ("x", "weight", "bias", "eps"),
+    (("total", "W(0.0)"), ("squares", "W(0.0)"), ("middle", "C(0.0)"), ("scale", "C(0.0)")),
+    (
+        Pass("total += x", "middle = C(total / W(n))"),
+        Pass(
+            "e = x - middle\nsquares += e * e",
+            "scale = C(1.0) / sqrt(C(squares / W(n)) + eps)\nmean = middle\nrstd = scale",
+        ),
+        Pass("y = (x - middle) * scale * weight + bias"),
+    ),
+    each=("mean", "rstd", "eps"),
+)
 
 _LAYER_NORM_BACKWARD = """def kernel(lo, hi, layout, out, by_weight, by_bias, grad, x, weight, mean, rstd):
     wide_vectors()
@@ -143,26 +140,14 @@ def _or(x: np.ndarray | None, size: int, value: float, dtype: np.dtype) -> np.nd
 def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
     """Normalized rows, and the mean and reciprocal standard deviation of each."""
     count, size = rows.shape
-    if native.worthwhile(rows):
-        out, mean, rstd = (
-            allocator.empty(rows.shape, rows.dtype),
-            np.empty((count, 1), rows.dtype),
-            np.empty((count, 1), rows.dtype),
-        )
-        native.over(
-            native.compiled(_LAYER_NORM, "TTTTTTT"),
-            count,
-            size,
-            (size,),
-            out,
-            mean,
-            rstd,
-            rows,
-            _or(weight, size, 1, rows.dtype),
-            _or(bias, size, 0, rows.dtype),
-            np.array([eps], rows.dtype),
-        )
+    if lines.fits(rows) and all(v is None or v.dtype == rows.dtype for v in (weight, bias)):
+        compute = compute_dtype(rows.dtype)
+        out, mean, rstd = allocator.empty(rows.shape, rows.dtype), *(np.empty((count, 1), compute) for _ in range(2))
+        scale, shift = (_or(v, size, value, rows.dtype).reshape(1, -1) for v, value in ((weight, 1), (bias, 0)))
+        ins = (*map(lines.bits, (rows, scale, shift)), np.full((1, 1), eps, compute))
+        lines.run(_LAYER_NORM, (1,), (lines.bits(out), mean, rstd), ins, rows.dtype)
         return out, mean, rstd
+    rows, weight, bias = (None if v is None else widened(v) for v in (rows, weight, bias))
     mean = rows.mean(axis=1, keepdims=True)
     result = rows - mean
     variance = np.einsum("ij,ij->i", result, result)[:, None] / rows.dtype.type(max(size, 1))
