@@ -112,7 +112,7 @@ def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta, reshape: bool) ->
 
 def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:
     """The plan of an earlier call on tensors with this metadata, when it cannot be mistaken for another's."""
-    if dim.__class__ is int and not HANDLERS and (tensors.__class__ is list or tensors.__class__ is tuple):
+    if dim.__class__ is int and not HANDLERS and tensors.__class__ in _SEQUENCES:
         try:
             return plans.get((*map(_meta, tensors), dim))
         except AttributeError:
@@ -130,6 +130,7 @@ def _join(op: Op, plans: dict, tensors: list[Tensor], given: Any, dim: int) -> T
     return result
 
 
+_SEQUENCES = (list, tuple)
 _cat_plans: dict[tuple, Callable] = {}
 _stack_plans: dict[tuple, Callable] = {}
 
@@ -158,9 +159,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         >>> rushlight.cat([rushlight.zeros(2), rushlight.ones(1)])
         tensor([0., 0., 1.])
     """
-    plan = _known(_cat_plans, tensors, dim)
-    if plan is not None:
-        return plan(*tensors)
+    if dim.__class__ is int and not HANDLERS and tensors.__class__ in _SEQUENCES:  # `_known` spelled out
+        try:
+            plan = _cat_plans.get((*map(_meta, tensors), dim))
+        except AttributeError:
+            plan = None
+        if plan is not None:
+            return plan(*tensors)
     tensors = _listed("cat", tensors)
     ndim = max([x._meta.ndim for x in tensors])
     if any(x._meta.ndim == 0 for x in tensors):
