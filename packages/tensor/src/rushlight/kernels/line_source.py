@@ -30,7 +30,9 @@ Two loops are printed from it, by where neighbours are in memory:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +49,12 @@ WIDTH = 512  # most lines in a strip
 ROWS = 16  # elements of a column that are summed in the compute type
 TILE = 64  # most lines and elements along them of a tile
 
-_FUNCTIONS = {"exp": s.exp, "log": s.log, "ascending": order.ascending, "descending": order.descending}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": s.exp,
+    "log": s.log,
+    "ascending": order.ascending,
+    "descending": order.descending,
+}
 _CALL = re.compile(rf"(\s*)(\w+) = ({'|'.join(_FUNCTIONS)})\((.+)\)")
 _HEAD = ("n", "segments", "lanes", "strips", "width", "rank", "parts")
 
