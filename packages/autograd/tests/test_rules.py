@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight.autograd.duals import dual, new_level
 from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
 from rushlight.autograd.rules.registry import ROWS, row_of
 from rushlight.core import dtypes
@@ -133,6 +134,68 @@ def test_second_order(op, sample):
         pytest.skip(str(error))
 
 
+def random_like(x, random: np.random.Generator):
+    values = random.normal(size=tuple(x.shape))
+    return rushlight.tensor(values + 1j * random.normal(size=tuple(x.shape)) if x.is_complex() else values)
+
+
+def inner(pairs):
+    """The real inner product of tensors, left out where one is None."""
+    products = [a * b.conj() for a, b in pairs if a is not None]
+    return sum([(p.real if p.is_complex() else p).sum() for p in products])
+
+
+def gradients(y, values):
+    """The gradients, zeros where there is none."""
+    if not getattr(y, "requires_grad", False):
+        return [x.detach() * 0 for x in values]
+    return rushlight.autograd.grad(y, values, create_graph=True, allow_unused=True, materialize_grads=True)
+
+
+def pushed(call, values, vectors):
+    """The results of a call on dual numbers, and their tangents."""
+    with new_level() as level:
+        results = call(*[dual(level, x, v) for x, v in zip(values, vectors)])
+        results = results if isinstance(results, tuple) else (results,)
+        return results, [level.get(y) for y in results]
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_forward_mode_is_reverse_mode_transposed(op, sample):
+    """`(J v) . w = v . (J^T w)`, and the same for the Hessians: reverse over reverse, over forward, and under it."""
+    call, values = usable(op, sample)
+    random = np.random.default_rng(1)
+    vectors = [random_like(x, random) for x in values]
+    try:
+        results, tangents = pushed(call, values, vectors)
+    except RuntimeError as error:
+        if "derivative is not implemented" not in str(error):
+            raise
+        pytest.skip(str(error))
+    weights = [random_like(y, random) if y.requires_grad else None for y in results]
+    flows = [w is not None for w in weights]
+
+    def weighted(outputs):
+        return inner([(y, w) for y, w, flow in zip(outputs, weights, flows) if flow])
+
+    for y, tangent in zip(results, tangents):
+        assert tangent is None or (tangent.shape == y.shape and tangent.dtype is y.dtype)
+    first = gradients(weighted(results), values)
+    along = weighted(tangents)
+    np.testing.assert_allclose(float(along), float(inner(zip(first, vectors))), rtol=1e-7, atol=1e-9)
+
+    def of_dual(*duals):
+        found = call(*duals)
+        return tuple(gradients(weighted(found if isinstance(found, tuple) else (found,)), duals))
+
+    _, under = pushed(of_dual, values, vectors)
+    expected = gradients(inner(zip(first, vectors)), values)
+    for e, over, t in zip(expected, gradients(along, values), under):
+        np.testing.assert_allclose(over.detach().numpy(), e.detach().numpy(), rtol=1e-6, atol=1e-8)
+        t = e * 0 if t is None else t
+        np.testing.assert_allclose(t.detach().numpy(), e.detach().numpy(), rtol=1e-6, atol=1e-8)
+
+
 COMPLEX = [
     pytest.param(op, id=op.name)
     for op in sorted(ROWS, key=lambda op: op.name)
@@ -159,6 +222,11 @@ def test_elementwise_in_the_complex_plane(op):
         pytest.skip(f"not defined for complex numbers: {error}")
     assert gradcheck(call, values, fast_mode=True)
     assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+    random = np.random.default_rng(4)
+    vectors, weight = [random_like(x, random) for x in values], random_like(call(*values), random)
+    along = inner([(pushed(call, values, vectors)[1][0], weight)])
+    back = rushlight.autograd.grad(call(*values), values, weight)
+    np.testing.assert_allclose(float(along), float(inner(zip(back, vectors))), rtol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +251,12 @@ def test_in_place_form_has_the_same_gradients(op):
         arguments[0] = arguments[0] * 1
         return INPLACE[op].apply(tuple(arguments), params)
 
-    weight = rushlight.tensor(np.random.default_rng(0).normal(size=tuple(expected.shape)))
+    random = np.random.default_rng(0)
+    vectors = [random_like(x, random) for x in values]
+    tangents = [pushed(function, values, vectors)[1][0] for function in (in_place, call)]
+    a, b = [np.zeros(expected.shape) if t is None else t.detach().numpy() for t in tangents]
+    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    weight = rushlight.tensor(random.normal(size=tuple(expected.shape)))
     a = rushlight.autograd.grad(expected, values, weight, allow_unused=True, materialize_grads=True)
     b = rushlight.autograd.grad(in_place(*values), values, weight, allow_unused=True, materialize_grads=True)
     for x, y in zip(a, b):

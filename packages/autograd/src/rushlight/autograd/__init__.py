@@ -12,8 +12,9 @@ Example:
 
 from __future__ import annotations
 
-from rushlight.autograd import function, functional, graph, methods
+from rushlight.autograd import forward_ad, function, functional, graph, methods
 from rushlight.autograd import rules as rules
+from rushlight.autograd import tangents as tangents
 from rushlight.autograd.__about__ import __version__
 from rushlight.autograd.anomaly import (
     detect_anomaly,
@@ -46,6 +47,7 @@ __all__ = [
     "detach_",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",

@@ -6,13 +6,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.autograd.duals import innermost
 from rushlight.autograd.fit import fit
+from rushlight.autograd.function_jvp import push_function
 from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
 from rushlight.autograd.saved import Packed, quietly
 from rushlight.autograd.state import CUSTOM, edge_of, new_state, view_of
 from rushlight.autograd.views import check_writable, rewrite_history
+from rushlight.core import dispatch
+from rushlight.core.op import HANDLERS
 from rushlight.core.tensor import Tensor, wrap
 
 
@@ -24,6 +28,7 @@ class FunctionCtx:
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
     _to_save: tuple = ()
+    _for_forward: tuple | None = None
     _dirty: tuple = ()
     _not_differentiable: tuple = ()
 
@@ -37,7 +42,9 @@ class FunctionCtx:
                 )
         self._to_save = tensors
 
-    save_for_forward = save_for_backward
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`, which finds them in `ctx.saved_tensors`."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs `forward` changed in place; it must return them too."""
@@ -82,6 +89,8 @@ class FunctionNode(FunctionCtx, Node):
 
         Raises RuntimeError when the graph is freed, or when one of them was changed in place since.
         """
+        if self._for_forward is not None:
+            return self._for_forward
         if "_saved" not in self.__dict__:
             return self._to_save
         if self._saved is None:
@@ -205,7 +214,11 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Compute the forward-mode derivative; write it in the subclass."""
+        """Compute the tangents of the outputs from those of the arguments of `forward`; write it in the subclass.
+
+        An argument without tangent gets zeros, or None without `set_materialize_grads`. Needed where forward mode is
+        used, as by `func.jvp`.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
@@ -226,6 +239,25 @@ class Function:
         Raises RuntimeError when what `forward` marked as dirty is not among its inputs and outputs, or may not be
         written to.
         """
+        ctx, output = cls._called(args, kwargs)
+        ctx._for_forward = None
+        return output
+
+    @classmethod
+    def _called(cls, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
+        """The context and the outputs of a call, which get tangents on each level of forward mode."""
+        level = innermost() if HANDLERS else None
+        if level is None:
+            return cls._recorded(args, kwargs)
+        with dispatch.below():
+            tangents = [level.get(x) for x in args]
+            ctx, output = cls._called(args, kwargs)
+            if any(t is not None for t in tangents):
+                push_function(level, cls, ctx, args, tangents, output)
+        return ctx, output
+
+    @classmethod
+    def _recorded(cls, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
         ctx = object.__new__(cls._ctx_class())
         tensors = [x if isinstance(x, Tensor) else None for x in args]
         needs = tuple([x is not None and x._meta.requires_grad for x in tensors])
@@ -244,7 +276,7 @@ class Function:
             set_enabled(before)
         single = not isinstance(output, tuple)
         outputs = _recorded(ctx, tensors, (output,) if single else output, recording)
-        return outputs[0] if single else outputs
+        return ctx, outputs[0] if single else outputs
 
 
 def _recorded(ctx: FunctionNode, inputs: list, outputs: tuple, recording: bool) -> tuple:

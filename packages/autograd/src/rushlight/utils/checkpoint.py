@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.api import backward
+from rushlight.autograd.duals import detached
 from rushlight.autograd.function import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.autograd.modes import enable_grad, mode
@@ -94,7 +95,7 @@ class _Frame:
         found: list[Tensor] = []
 
         def keep(x: Tensor) -> Tensor:
-            found.append(x.detach())
+            found.append(detached(x))
             return x
 
         with _random_state(self.state), enable_grad(), saved_tensors_hooks(keep, lambda x: x), self.context:

@@ -18,8 +18,8 @@ def _angle(g, input):
 
 vjp(prims.real, input=lambda g, input_meta: g.to(input_meta.dtype))
 vjp(prims.imag, input=lambda g, input_meta: g.to(input_meta.dtype) * 1j)
-vjp(prims.conj, input=lambda g: conj(g))
+vjp(prims.conj, linear="input", input=lambda g: conj(g))
 vjp(prims.angle, input=_angle)
-vjp(prims.complex, real=lambda g: g.real, imag=lambda g: g.imag)
+vjp(prims.complex, linear="real imag", real=lambda g: g.real, imag=lambda g: g.imag)
 vjp(prims.view_as_real, input=lambda g: prims.view_as_complex(g.contiguous()))
 vjp(prims.view_as_complex, input=lambda g: prims.view_as_real(g))

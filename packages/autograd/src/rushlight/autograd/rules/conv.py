@@ -31,6 +31,7 @@ def _forward(x, weight, size, stride, padding, dilation, groups):
 
 vjp(
     conv_op,
+    linear=("input bias", "weight -bias"),
     input=lambda g, weight, input_meta, stride, padding, dilation, groups: _back(
         g, weight, input_meta.shape[2:], stride, padding, dilation, groups
     ),
@@ -42,6 +43,7 @@ vjp(
 
 vjp(
     conv_transpose_op,
+    linear=("input bias", "weight -bias"),
     input=lambda g, weight, input_meta, stride, padding, dilation, groups: _forward(
         g, conj(weight), input_meta.shape[2:], stride, padding, dilation, groups
     ),
@@ -53,6 +55,7 @@ vjp(
 
 vjp(
     conv_weight_op,
+    linear=("input", "grad"),
     input=lambda g, grad, input_meta, stride, padding, dilation, groups: _back(
         conj(grad), conj(g), input_meta.shape[2:], stride, padding, dilation, groups
     ),

@@ -1,7 +1,7 @@
 """Gradients of copies and conversions."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import nondifferentiable, vjp
+from rushlight.autograd.rules.registry import jvp, nondifferentiable, vjp
 from rushlight.core.layout import preserve_format
 from rushlight.ops import prims
 
@@ -15,7 +15,8 @@ def _convert(g, input_meta):
     return prims.convert.apply((g,), (input_meta.dtype, input_meta.device, preserve_format))
 
 
-vjp(prims.convert, input=_convert)
+vjp(prims.convert, linear="input", input=_convert)
 vjp(prims.copy_, input=None, src=lambda g: g)
-vjp(prims.fill, input=lambda g: zeros_for(g._meta), value=lambda g: g.sum())
+jvp(prims.copy_, lambda d_src: d_src)
+vjp(prims.fill, linear="input value", input=lambda g: zeros_for(g._meta), value=lambda g: g.sum())
 nondifferentiable(prims.detach)

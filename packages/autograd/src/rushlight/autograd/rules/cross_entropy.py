@@ -6,12 +6,14 @@ from rushlight.ops.cross_entropy import cross_entropy_backward_op, cross_entropy
 
 vjp(
     nll_loss_op,
+    linear="input",
     input=lambda g, target, weight, input_meta, ignore_index, reduction: nll_loss_backward_op.apply(
         (g, target, weight), (input_meta.shape, ignore_index, reduction)
     ),
 )
 vjp(
     nll_loss_backward_op,
+    linear="grad",
     grad=lambda g, target, weight, ignore_index, reduction: nll_loss_op.apply(
         (g, target, weight), (ignore_index, reduction)
     ),

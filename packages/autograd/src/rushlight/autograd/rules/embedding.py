@@ -23,8 +23,9 @@ def _backward(g, indices, rows, padding_idx, scale_grad_by_freq):
 
 vjp(
     prims.embedding,
+    linear="weight",
     weight=lambda g, indices, weight_meta, padding_idx, scale_grad_by_freq: embedding_backward.apply(
         (g, indices), (weight_meta.shape[0], padding_idx, scale_grad_by_freq)
     ),
 )
-vjp(prims.embedding_backward, grad=_backward)
+vjp(prims.embedding_backward, linear="grad", grad=_backward)

@@ -33,6 +33,6 @@ def _c2r(g, dims, scaling, size):
     return cat(parts, last)
 
 
-vjp(c2c_op, input=_c2c)
-vjp(r2c_op, input=_r2c)
-vjp(c2r_op, input=_c2r)
+vjp(c2c_op, linear="input", input=_c2c)
+vjp(r2c_op, linear="input", input=_r2c)
+vjp(c2r_op, linear="input", input=_c2r)

@@ -19,15 +19,21 @@ def _masked_select(g, mask, input_meta):
     return masked_scatter_op.apply((zeros_for(input_meta), expand(wide, input_meta.shape), g), ())
 
 
-vjp(prims.index, all=_index)
-vjp(prims.masked_select, input=_masked_select)
+vjp(prims.index, linear="input", all=_index)
+vjp(prims.masked_select, linear="input", input=_masked_select)
 vjp(
     prims.index_select,
+    linear="input",
     input=lambda g, index, input_meta, dim: index_add_op.apply((zeros_for(input_meta), index, g), (dim,)),
 )
 vjp(
     prims.gather,
+    linear="input",
     input=lambda g, index, input_meta, dim: scatter_add_op.apply((zeros_for(input_meta), index, g), (dim,)),
 )
-vjp(prims.take, input=lambda g, index, input_meta: put_op.apply((zeros_for(input_meta), index, g), (True,)))
+vjp(
+    prims.take,
+    linear="input",
+    input=lambda g, index, input_meta: put_op.apply((zeros_for(input_meta), index, g), (True,)),
+)
 nondifferentiable(prims.nonzero)

@@ -16,6 +16,8 @@ def _without(g, index, dim):
     return index_fill_op.apply((g, index, 0), (dim,))
 
 
-vjp(prims.index_fill, input=_without, value=lambda g, index, dim: sum(g - _without(g, index, dim)))
-vjp(prims.index_copy, input=_without, source=_source)
-vjp(prims.index_add, input=lambda g: g, source=_source)
+vjp(
+    prims.index_fill, linear="input value", input=_without, value=lambda g, index, dim: sum(g - _without(g, index, dim))
+)
+vjp(prims.index_copy, linear="input source", input=_without, source=_source)
+vjp(prims.index_add, linear="input source", input=lambda g: g, source=_source)

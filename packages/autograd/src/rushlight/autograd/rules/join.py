@@ -13,5 +13,5 @@ def _cat(g, metas, dim):
     return [None if skip else part for part, skip in zip(parts, skipped)]
 
 
-vjp(prims.cat, all=_cat)
-vjp(prims.stack, all=lambda g, dim: list(unbind_op.apply((g,), (dim,))))
+vjp(prims.cat, linear="tensors", all=_cat)
+vjp(prims.stack, linear="tensors", all=lambda g, dim: list(unbind_op.apply((g,), (dim,))))

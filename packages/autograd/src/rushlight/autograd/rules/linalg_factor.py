@@ -1,6 +1,6 @@
 """Gradients of Cholesky and LU factorizations."""
 
-from rushlight.autograd.rules.registry import nondifferentiable, vjp
+from rushlight.autograd.rules.registry import jvp, nondifferentiable, vjp
 from rushlight.ops.join import cat
 from rushlight.ops.linalg_factor import (
     cholesky_op,
@@ -23,7 +23,16 @@ def _cholesky(g0, ans0):
     return adjoint(solve_triangular_op.apply((upper, adjoint(left)), (True, False)))
 
 
+def _cholesky_along(d_input, ans0):
+    """`L phi(L^-1 dA L^-H)`, where phi takes the lower triangle and half of the diagonal."""
+    d_input = (d_input + adjoint(d_input)) * 0.5
+    left = solve_triangular_op.apply((ans0, d_input), (False, False))
+    inner = adjoint(solve_triangular_op.apply((ans0, adjoint(left)), (False, False)))
+    return ans0 @ (inner.tril() - inner.diagonal(0, -2, -1).diag_embed() * 0.5), None
+
+
 vjp(cholesky_op, input=_cholesky)
+jvp(cholesky_op, _cholesky_along)
 
 
 def _lu(g0, ans0, ans1):
@@ -56,7 +65,7 @@ def _right(x, upper):
 
 
 vjp(lu_factor_op, input=_lu)
-vjp(ldl_solve_op, other=lambda g, input, pivots, hermitian: _ldl_back(g, input, pivots, hermitian))
+vjp(ldl_solve_op, linear="other", other=lambda g, input, pivots, hermitian: _ldl_back(g, input, pivots, hermitian))
 
 
 def _ldl_back(g, input, pivots, hermitian):

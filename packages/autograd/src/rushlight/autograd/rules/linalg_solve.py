@@ -1,10 +1,11 @@
 """Gradients of inverses, solutions and determinants."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.registry import jvp, vjp
 from rushlight.ops.linalg_solve import adjoint, det_op, inv_op, slogdet_op, solve_op, solve_triangular_op
 from rushlight.ops.linalg_svd import svd_op
 
 vjp(inv_op, input=lambda g, ans: -(adjoint(ans) @ g @ adjoint(ans)))
+jvp(inv_op, lambda d_input, ans: -(ans @ d_input @ ans))
 
 
 def _solve_input(g, input, ans):
@@ -12,6 +13,7 @@ def _solve_input(g, input, ans):
 
 
 vjp(solve_op, input=_solve_input, other=lambda g, input: solve_op.apply((adjoint(input), g)))
+jvp(solve_op, lambda d_input, d_other, input, ans: solve_op.apply((input, d_other - d_input @ ans)))
 
 
 def _triangular_input(g, input, ans, upper, unitriangular):

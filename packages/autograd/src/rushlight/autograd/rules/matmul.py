@@ -34,7 +34,7 @@ def _matmul_other(g, input, other_meta):
     return matmul_op.apply((_transposed(conj(input)), g))
 
 
-vjp(matmul_op, input=_matmul_input, other=_matmul_other)
+vjp(matmul_op, linear=("input", "other"), input=_matmul_input, other=_matmul_other)
 
 
 def _linear_input(g, weight):
@@ -55,9 +55,10 @@ def _linear_bias(g, bias_meta):
     return g
 
 
-vjp(linear_op, input=_linear_input, weight=_linear_weight, bias=_linear_bias)
+vjp(linear_op, linear=("input bias", "weight -bias"), input=_linear_input, weight=_linear_weight, bias=_linear_bias)
 vjp(
     linear_weight_op,
+    linear=("input", "grad"),
     input=lambda g, grad: matmul_op.apply((conj(grad), g)),
     grad=lambda g, input: linear_op.apply((conj(input), g, None)),
 )

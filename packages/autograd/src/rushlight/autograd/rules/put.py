@@ -32,11 +32,22 @@ def _put(g, index, accumulate, input_meta):
     return put_op.apply((g, index, zeros_for(input_meta.replace(shape=index.shape))), (False,))
 
 
-vjp(prims.index_put, all=_index_put)
+vjp(prims.index_put, linear="input values", all=_index_put)
 vjp(
     prims.masked_fill,
+    linear="input value",
     input=lambda g, mask: masked_fill_op.apply((g, mask, 0)),
     value=lambda g, mask: sum(masked_select(g, expand(mask, g.shape))),
 )
-vjp(prims.masked_scatter, input=lambda g, mask: masked_fill_op.apply((g, mask, 0)), source=_masked_source)
-vjp(prims.put, input=_put, source=lambda g, index, source_meta: reshaped(take_op.apply((g, index)), source_meta.shape))
+vjp(
+    prims.masked_scatter,
+    linear="input source",
+    input=lambda g, mask: masked_fill_op.apply((g, mask, 0)),
+    source=_masked_source,
+)
+vjp(
+    prims.put,
+    linear="input source",
+    input=_put,
+    source=lambda g, index, source_meta: reshaped(take_op.apply((g, index)), source_meta.shape),
+)

@@ -4,5 +4,5 @@ from rushlight.autograd.rules.registry import nondifferentiable, vjp
 from rushlight.ops import prims
 from rushlight.ops.rearrange import flip_op
 
-vjp(prims.flip, input=lambda g, dims: flip_op.apply((g,), (dims,)))
+vjp(prims.flip, linear="input", input=lambda g, dims: flip_op.apply((g,), (dims,)))
 nondifferentiable(prims.repeat_indices)

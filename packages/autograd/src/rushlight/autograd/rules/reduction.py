@@ -56,8 +56,8 @@ def _prod(g, input, dim, keepdim):
     return kept(g, shape, dim, keepdim) * (before * after)
 
 
-vjp(prims.sum, input=spread)
-vjp(prims.mean, input=_mean)
+vjp(prims.sum, linear="input", input=spread)
+vjp(prims.mean, linear="input", input=_mean)
 vjp(prims.prod, input=_prod)
 vjp(prims.amax, input=_extreme)
 vjp(prims.amin, input=_extreme)

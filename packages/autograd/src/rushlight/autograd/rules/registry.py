@@ -25,6 +25,19 @@ dtype; every formula may leave those two steps to it.
 A result whose gradient no formula takes (it only serves the backward pass) does not require grad.
 
 One formula for all operands at once is given as `all=`; it returns a list with one gradient (or None) per operand.
+
+Forward mode needs no table of its own. Its derivative of an op (the *tangent* of the result) comes from the same row:
+
+- elementwise ops of real numbers: a formula multiplies `g` by a factor per element, so it takes a tangent as well;
+- ops that are linear say so: `linear="input"`. The tangent is the op applied to tangents. Names in one string change
+  together (`linear="input src"`), a tuple lists groups in which it is linear one by one (`("input", "other")`), and
+  with `-bias` an operand is left out meanwhile;
+- of a reduction of real numbers the formula for `g = 1` gives the weights of the elements; their weighted sum is the
+  tangent;
+- views need no word, and rows through a decomposition are followed through it;
+- for the rest the transposed formula is transposed again (see `rushlight.autograd.tangents`), unless `jvp` enters a
+  formula: `jvp(prims.exp, lambda d_input, ans: d_input * ans)`. It takes the names above without gradients and
+  `d_<operand>`, the tangents, which are zeros where there are none.
 """
 
 from __future__ import annotations
@@ -38,6 +51,7 @@ from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
 
 ROWS: dict[Op, Row] = {}
+JVPS: dict[Op, Formula] = {}
 NONDIFFERENTIABLE: set[Op] = set()
 
 
@@ -51,13 +65,24 @@ class Formula:
 
 @dataclass(frozen=True)
 class Row:
-    """The formulas of an op: one per operand, or a joint one."""
+    """The formulas of an op: one per operand, or a joint one; the groups of operands in which it is linear; and whether
+    its decomposition is what gets differentiated.
+    """
 
     formulas: dict[str, Formula]
     joint: Formula | None = None
+    linear: tuple[tuple[str, ...], ...] = ()
+    through: bool = False
 
 
-def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) -> None:
+def vjp(
+    op: Any,
+    *,
+    all: Callable | None = None,
+    linear: str | tuple[str, ...] = (),
+    through: bool = False,
+    **formulas: Callable | None,
+) -> None:
     """Enter the gradient formulas of an op. An operand left out has no gradient; None says that its gradient is zeros.
 
     Raises ValueError for a second row, a name that is not an operand, or a formula argument that the op cannot supply.
@@ -73,7 +98,27 @@ def vjp(op: Any, *, all: Callable | None = None, **formulas: Callable | None) ->
         )
     if op.variadic and all is None:
         raise ValueError(f"vjp: {op.name} takes any number of operands; give one formula as all=")
-    ROWS[op] = Row({name: _formula(op, f or _zeros) for name, f in formulas.items()}, all and _formula(op, all))
+    groups = tuple([tuple(group.split()) for group in ((linear,) if isinstance(linear, str) else linear)])
+    unknown = {name.removeprefix("-") for group in groups for name in group} - set(op.operands)
+    if unknown:
+        raise ValueError(f"vjp: {op.name} has the operands {', '.join(op.operands)}; linear names {', '.join(unknown)}")
+    named = {name: _formula(op, f or _zeros) for name, f in formulas.items()}
+    ROWS[op] = Row(named, all and _formula(op, all), groups, through)
+
+
+def jvp(op: Any, formula: Callable) -> None:
+    """Enter the formula of forward mode of an op, where what its `vjp` row gives is slow or loses digits.
+
+    Raises ValueError for a second one, or an argument that the op cannot supply.
+    """
+    op = getattr(op, "op", op)
+    if op in JVPS:
+        raise ValueError(f"jvp: op {op.name!r} has a formula already")
+    arguments = tuple(inspect.signature(formula).parameters)
+    for name in arguments:
+        if name.removeprefix("d_") not in op.operands and not _known(op, name):
+            raise ValueError(f"jvp: {op.name}: no value named {name!r}")
+    JVPS[op] = Formula(formula, arguments)
 
 
 def nondifferentiable(*ops: Any) -> None:

@@ -42,7 +42,7 @@ def _affine_factor(g, factor, ans, dim, reverse):
     return adjoint * conj(delay(ans, 0, dim=dim, reverse=False))
 
 
-vjp(prims.cumsum, input=_cumsum)
+vjp(prims.cumsum, linear="input", input=_cumsum)
 vjp(prims.cumprod, input=_cumprod)
 vjp(prims.logcumsumexp, input=_logcumsumexp)
 vjp(
@@ -50,5 +50,5 @@ vjp(
     factor=_affine_factor,
     term=lambda g, factor, dim, reverse: affine_scan(conj(factor), g, dim=dim, reverse=not reverse),
 )
-vjp(prims.delay, input=lambda g, dim, reverse: delay(g, 0, dim=dim, reverse=not reverse))
+vjp(prims.delay, linear="input fill", input=lambda g, dim, reverse: delay(g, 0, dim=dim, reverse=not reverse))
 nondifferentiable(prims.cummax, prims.cummin)

@@ -77,8 +77,8 @@ def _product(g, input, index, src, ans, dim, include_self):
     return kept, given
 
 
-vjp(prims.scatter, input=lambda g, index, dim: scatter_op.apply((g, index, 0), (dim,)), src=_source)
-vjp(prims.scatter_add, input=lambda g: g, src=_source)
+vjp(prims.scatter, linear="input src", input=lambda g, index, dim: scatter_op.apply((g, index, 0), (dim,)), src=_source)
+vjp(prims.scatter_add, linear="input src", input=lambda g: g, src=_source)
 vjp(
     prims.scatter_reduce,
     input=lambda g, input, index, src, ans, dim, reduce, include_self: _scatter_reduce(

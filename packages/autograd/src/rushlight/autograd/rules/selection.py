@@ -34,6 +34,7 @@ def _clamp_max(g, input, min, max):
 
 vjp(
     prims.where,
+    linear="input other",
     input=lambda g, condition: where_op(condition, g, 0),
     other=lambda g, condition: where_op(condition, 0, g),
 )

@@ -35,6 +35,7 @@ vjp(
 )
 vjp(
     prims.slice_backward,
+    linear="grad",
     grad=lambda g, start, grad_meta, dim, step: slice_op.apply((g, start), (dim, grad_meta.shape[dim], step)),
 )
 vjp(prims.unbind, input=_unbind)

@@ -1,9 +1,10 @@
 """Gradients of softmax and log_softmax."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.registry import jvp, vjp
 from rushlight.ops.softmax import log_softmax_backward_op, log_softmax_op, softmax_backward_op, softmax_op
 
 vjp(softmax_op, input=lambda g, ans, dim: softmax_backward_op.apply((g, ans), (dim,)))
+jvp(softmax_op, lambda d_input, ans, dim: softmax_backward_op.apply((d_input.to(ans.dtype), ans), (dim,)))
 vjp(
     softmax_backward_op,
     grad=lambda g, output, dim: softmax_backward_op.apply((g, output), (dim,)),
@@ -13,6 +14,7 @@ vjp(
 )
 
 vjp(log_softmax_op, input=lambda g, ans, dim: log_softmax_backward_op.apply((g, ans), (dim,)))
+jvp(log_softmax_op, lambda d_input, ans, dim: d_input - (d_input * ans.exp()).sum(dim, keepdim=True))
 vjp(
     log_softmax_backward_op,
     grad=lambda g, output, dim: g - (g * output.exp()).sum(dim, keepdim=True),

@@ -38,12 +38,16 @@ vjp(
         (g,), (input_meta.shape, offset, dim1, dim2)
     ),
 )
-vjp(prims.diagonal_backward, grad=lambda g, offset, dim1, dim2: diagonal_op.apply((g,), (offset, dim1, dim2)))
+vjp(
+    prims.diagonal_backward,
+    linear="grad",
+    grad=lambda g, offset, dim1, dim2: diagonal_op.apply((g,), (offset, dim1, dim2)),
+)
 vjp(
     prims.unfold,
     input=lambda g, input_meta, dim, size, step: unfold_backward.apply((g,), (input_meta.shape, dim, size, step)),
 )
-vjp(prims.unfold_backward, grad=lambda g, dim, size, step: unfold_op.apply((g,), (dim, size, step)))
+vjp(prims.unfold_backward, linear="grad", grad=lambda g, dim, size, step: unfold_op.apply((g,), (dim, size, step)))
 vjp(prims.as_strided, input=_as_strided)
-vjp(prims.as_strided_backward, grad=_of_as_strided_backward)
-vjp(prims.as_strided_scatter, input=_written, src=_source)
+vjp(prims.as_strided_backward, linear="grad", grad=_of_as_strided_backward)
+vjp(prims.as_strided_scatter, linear="input src", input=_written, src=_source)

@@ -8,6 +8,7 @@ from typing import Any
 
 import rushlight
 from rushlight.autograd import modes
+from rushlight.autograd.duals import leaf
 from rushlight.autograd.rules.registry import vjp
 from rushlight.core.op import Op
 
@@ -18,7 +19,7 @@ def vjp_through_decomposition(op: Op, outputs: int = 1) -> None:
     It computes the op again, so it is for ops that are differentiated rarely, such as the backward ops of fused ones.
     """
     names = ["g"] if outputs == 1 else [f"g{i}" for i in range(outputs)]
-    vjp(op, all=_formula(op, [*names, "operands", "needs", *op.params], outputs))
+    vjp(op, all=_formula(op, [*names, "operands", "needs", *op.params], outputs), through=True)
 
 
 def _formula(op: Op, names: list[str], outputs: int) -> Callable:
@@ -28,7 +29,7 @@ def _formula(op: Op, names: list[str], outputs: int) -> Callable:
         with modes.enable_grad():
             # Each operand is differentiated as itself, even where one tensor stands in two places.
             inputs = [
-                x if not need else x.view_as(x) if again else x.detach().requires_grad_()
+                x if not need else x.view_as(x) if again else leaf(x)
                 for x, need in zip(operands, needs)
             ]
             results = op.decomposition(*inputs, *params)

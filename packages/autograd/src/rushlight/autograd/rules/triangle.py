@@ -4,5 +4,5 @@ from rushlight.autograd.rules.registry import vjp
 from rushlight.ops import prims
 from rushlight.ops.triangle import tril_op, triu_op
 
-vjp(prims.tril, input=lambda g, diagonal: tril_op.apply((g,), (diagonal,)))
-vjp(prims.triu, input=lambda g, diagonal: triu_op.apply((g,), (diagonal,)))
+vjp(prims.tril, linear="input", input=lambda g, diagonal: tril_op.apply((g,), (diagonal,)))
+vjp(prims.triu, linear="input", input=lambda g, diagonal: triu_op.apply((g,), (diagonal,)))

@@ -1,0 +1,186 @@
+"""Dual numbers: levels of forward-mode differentiation, on which tensors have tangents.
+
+A `Level` is a handler of op calls (see `rushlight.core.dispatch`): while it is pushed, each op runs as always, and the
+tangents of its results are computed beside them. Programs without a level pay nothing. Levels nest: what an inner level
+computes, tangents included, passes the outer ones.
+
+Tangents are never written to. They are kept per base: that of a view is the same view of its base's tangent, and a
+write through a view gives the base a new one. So all views of a memory agree without knowing each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from weakref import ref
+
+from rushlight.autograd.memory import zeros_for
+from rushlight.autograd.state import Steps, replay, view_of
+from rushlight.core import dispatch
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op
+from rushlight.core.tensor import Tensor
+from rushlight.ops import prims
+from rushlight.ops.copy import clone, copy_
+from rushlight.ops.create import empty_strided
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+_local = _Local()
+
+
+class Level:
+    """A level of forward mode: the tangents of this thread's tensors, and the handler that computes more of them.
+
+    Entries belong to a tensor's numpy array, which the tape's aliases of a result share; so gradients that are computed
+    later know the tangents of what was saved.
+    """
+
+    def __init__(self) -> None:
+        self.tangents: dict[int, tuple[ref, Tensor | None]] = {}
+        self._pushed = dispatch.push(self)
+
+    def enter(self) -> Level:
+        """Begin to see this thread's op calls."""
+        self._pushed.__enter__()
+        _local.levels.append(self)
+        return self
+
+    def exit(self) -> None:
+        """Stop, and forget all tangents."""
+        _local.levels.remove(self)
+        self._pushed.__exit__(None, None, None)
+        self.tangents.clear()
+
+    def set(self, x: Tensor, tangent: Tensor | None) -> None:
+        """Give a tensor a tangent; None says that it has none, whatever it is a view of."""
+        key = id(x._array)
+        self.tangents[key] = ref(x._array, partial(self.tangents.pop, key)), tangent
+
+    def get(self, x: Any) -> Tensor | None:
+        """The tangent of a tensor, None when it has none or is no tensor."""
+        if not self.tangents or not isinstance(x, Tensor):
+            return None
+        root, steps = self._root(x)
+        entry = self.tangents.get(id(root._array))
+        if entry is None or entry[1] is None or not steps:
+            return entry and entry[1]
+        return replay(_laid_out(entry[1], root._meta), steps)
+
+    def write(self, x: Tensor, tangent: Tensor) -> None:
+        """Change the tangent of a tensor that was written to, and of all that share its memory."""
+        root, steps = self._root(x)
+        if not steps:
+            return self.set(x, tangent)
+        entry = self.tangents.get(id(root._array))
+        whole = zeros_for(root._meta) if entry is None or entry[1] is None else clone(entry[1])
+        whole = _laid_out(whole, root._meta)
+        copy_(replay(whole, steps), tangent)
+        self.set(root, whole)
+
+    def _root(self, x: Tensor) -> tuple[Tensor, Steps]:
+        """The nearest tensor with an entry (or the base) that `x` is a view of, and the view ops between."""
+        steps = []
+        while id(x._array) not in self.tangents and (made := view_of(x)) is not None:
+            x, *step = made
+            steps.append(tuple(step))
+        return x, tuple(reversed(steps))
+
+    def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """Run an op call, and give its results tangents."""
+        if op.decomposition is not None and not op.kernels and op.kind == "structured":
+            return op.decomposition(*operands, *params)  # in other ops, which come here themselves
+        with dispatch.below():
+            if op.kind == "view":
+                return apart(op.apply(operands, params)) if op is prims.detach else op.apply(operands, params)
+            tangents = [self.get(x) for x in operands]
+            if all(t is None for t in tangents):
+                return op.apply(operands, params)
+            if op.mutates:
+                return self._in_place(op, operands, params, tangents)
+            results = op.apply(operands, params)
+            several = results if isinstance(results, tuple) else (results,)
+            for result, tangent in zip(several, push(op, operands, params, tangents, several)):
+                if tangent is not None:
+                    self.set(result, tangent)
+        return results
+
+    def _in_place(self, op: Op, operands: tuple, params: tuple, tangents: list) -> Any:
+        x = operands[0]
+        kept = tuple([clone(y) if isinstance(y, Tensor) and _same_memory(x, y) else y for y in operands])
+        result = op.apply(operands, params)
+        if x._meta.dtype.is_inexact:
+            (tangent,) = push(op.functional or op, kept, params, tangents, (x,))
+            self.write(x, zeros_for(x._meta) if tangent is None else tangent)
+        return result
+
+
+def _same_memory(x: Tensor, y: Tensor) -> bool:
+    return x is y or (y._storage is not None and y._storage is x._storage)
+
+
+def apart(x: Tensor) -> Tensor:
+    """A fresh tensor with an array object of its own, so that it can have another tangent than its memory has."""
+    x._array = x._array.view()
+    return x
+
+
+def _laid_out(tangent: Tensor, m: Meta) -> Tensor:
+    """A tangent with the strides of its tensor, so that views of the one are views of the other."""
+    if tangent._meta.strides == m.strides or any(n > 1 and s == 0 for n, s in zip(m.shape, m.strides)):
+        return tangent
+    return copy_(empty_strided(m.shape, m.strides, dtype=tangent._meta.dtype, device=m.device), tangent)
+
+
+def push(op: Op, operands: tuple, params: tuple, tangents: list, results: tuple) -> list[Tensor | None]:
+    """The tangents of the results of an op call; see `rushlight.autograd.tangents`, which sets it."""
+    raise NotImplementedError
+
+
+def dual(level: Level, x: Tensor, tangent: Tensor | None) -> Tensor:
+    """A view of a tensor that has this tangent on a level; None cuts it off from that of its base."""
+    made = apart(x.view_as(x))
+    level.set(made, tangent)
+    return made
+
+
+def primal(level: Level, x: Tensor) -> Tensor:
+    """A dual tensor without its tangent."""
+    return x if level.get(x) is None else dual(level, x, None)
+
+
+@contextmanager
+def new_level() -> Iterator[Level]:
+    """A level for the block."""
+    level = Level().enter()
+    try:
+        yield level
+    finally:
+        level.exit()
+
+
+def detached(x: Tensor) -> Tensor:
+    """`x.detach()` that keeps the tangents: cut off from the graph of reverse mode only."""
+    found = [(level, t) for level in _local.levels if (t := level.get(x)) is not None]
+    y = x.detach()
+    for level, tangent in found:
+        level.set(y, tangent)
+    return y
+
+
+def leaf(x: Tensor) -> Tensor:
+    """A leaf to differentiate by in the place of a tensor, with the same tangents."""
+    return detached(x).requires_grad_()
+
+
+def innermost() -> Level | None:
+    """The level that sees this thread's op calls first."""
+    handler = dispatch.current()
+    return handler if isinstance(handler, Level) else None
