@@ -482,3 +482,23 @@ def test_unused_result_with_a_wrong_index(check):
         return seen
 
     check(scenario)
+
+
+def test_overlapping_writes_are_refused_as_in_eager(check):
+    def scenario(compile):
+        def attempt(change):
+            x = ones(4)
+            try:
+                return compile(lambda x: change(x * 2))(x), x
+            except RuntimeError as error:
+                return str(error)
+
+        return [
+            attempt(lambda x: x[1:].copy_(x[:-1])),
+            attempt(lambda x: x[1:].add_(x[:-1])),
+            attempt(lambda x: x[:2].copy_(x[2:])),
+            attempt(lambda x: x[:2].mul_(x.view(2, 2)[0])),
+            attempt(lambda x: x.view(2, 2).add_(x.view(2, 2).t())),
+        ]
+
+    check(scenario, captured=None)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from rushlight.compiler.capture import scatter, state
+from rushlight.compiler.capture import memory, scatter, state
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.randomness import Draw, draw_of
 from rushlight.compiler.capture.source import Source
@@ -21,6 +21,7 @@ from rushlight.core import dtypes, eager
 from rushlight.core.meta import Meta
 from rushlight.core.meta import meta as make_meta
 from rushlight.core.op import Op, prims
+from rushlight.core.overlap import check_apart
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import contiguous_format
 
@@ -223,6 +224,7 @@ class Recorder:
         if op.mutates != (0,) or not isinstance(target, Tracer):
             raise Abort(f"the in-place op {op.name}")
         op.infer_metas(operands, params)  # raises what the call would raise
+        self._check_apart(op, target, operands)
         if op.name == "copy_":
             value = operands[1]
         elif op.functional is not None:
@@ -232,6 +234,16 @@ class Recorder:
         self._check_gradients(target, value)
         self.assign(target, self.fitted(value, target._meta))
         return target
+
+    def _check_apart(self, op: Op, target: Tracer, operands: tuple) -> None:
+        """Refuse what eager execution refuses: to read, at other places, the memory that is written."""
+        views = [x for x in operands if isinstance(x, Tracer) and x._root is target._root and x is not target]
+        if not views:
+            return
+        if op.name != "copy_" and (op.functional is None or op.functional.kind != "elementwise"):
+            raise Abort(f"the in-place op {op.name} on the memory that it reads")
+        root = memory.untouched(target._root._meta)
+        check_apart(op.name, _place(target, root), [_place(x, root) for x in views], itself=True)
 
     def fitted(self, value: Any, like: Meta) -> Tracer:
         """A value with a node of its own, converted and broadcast to what it is written to."""
@@ -294,6 +306,15 @@ class Recorder:
             target._severed = target._meta.requires_grad
         else:
             target._meta = target._meta.with_grad(value._meta.requires_grad)
+
+
+def _place(tracer: Tracer, root: np.ndarray) -> np.ndarray:
+    """Where a view's elements lie in its root."""
+    step = tracer._step
+    if step is None:
+        return root
+    found = step.op.numpy(_place(tracer._parent, root), *step.numbers, *step.params)
+    return found if step.index is None else found[step.index]
 
 
 def _with_grad(meta: Meta, records: bool) -> Meta:
