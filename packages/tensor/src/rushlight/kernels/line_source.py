@@ -358,8 +358,8 @@ def _expanded(lines: list[str], loop: LineLoop) -> list[str]:
         found = _CALL.fullmatch(line)
         if found is not None:
             indent, name, function, argument = found.groups()
-            result = key if function.endswith("cending") else loop.compute
-            program = build_program(_FUNCTIONS[function], [loop.compute], [result], tables=(POLYNOMIALS,))
+            kind = key if function.endswith("cending") else loop.compute
+            program = build_program(_FUNCTIONS[function], [loop.compute], [kind], tables=(POLYNOMIALS,))
             steps, (result,) = emit(program, [f"argument{number}"], prefix=f"f{number}_")
             done += [f"{indent}{step}" for step in (f"argument{number} = {argument}", *steps, f"{name} = {result}")]
         else:
