@@ -167,3 +167,15 @@ def test_half_types_round_once():
     assert (
         rushlight.addcmul(x, small, x, value=1.5).item() == 1 + 2.0**-7
     )  # 1 + 1.5 * 2**-8, not 1 + (2**-8 rounded away)
+
+
+def test_the_default_dtype_is_asked_for_each_time():
+    x = rushlight.tensor([1, 2])
+    seen = []
+    try:
+        for default in (rushlight.float32, rushlight.float64, rushlight.float16, rushlight.float32):
+            rushlight.set_default_dtype(default)
+            seen.append({(x / x).dtype, x.exp().dtype, (x * 1.5).dtype, x.sqrt().dtype, rushlight.ones(2).dtype})
+    finally:
+        rushlight.set_default_dtype(rushlight.float32)
+    assert seen == [{rushlight.float32}, {rushlight.float64}, {rushlight.float16}, {rushlight.float32}]

@@ -114,6 +114,10 @@ class _Defaults:
     floating = float32
 
 
+# What was decided with the defaults in force, and has to be forgotten when they change.
+DECIDED: list[dict] = []
+
+
 def get_default_dtype() -> dtype:
     """The floating-point type that Python floats get.
 
@@ -132,7 +136,10 @@ def set_default_dtype(d: dtype) -> None:
     """
     if not (isinstance(d, dtype) and d.is_floating_point):
         raise TypeError(f"set_default_dtype: d must be a floating-point dtype such as rushlight.float32, got {d!r}")
-    _Defaults.floating = d
+    if d is not _Defaults.floating:
+        _Defaults.floating = d
+        for plans in DECIDED:
+            plans.clear()
 
 
 def number_dtype(kind: type) -> dtype:

@@ -26,14 +26,15 @@ _PLAIN = (bool, str, type(None), dtypes.dtype, devices.device)
 def remembering(fn: Callable, call: Callable, creates: bool) -> Callable:
     """`call`, a form of `fn`, with memory. Functions that create tensors take none; the others take one first."""
     memo: dict[tuple, Any] = {}
-    find, defaults = memo.get, dtypes._Defaults
+    dtypes.DECIDED.append(memo)
+    find = memo.get
 
     if creates:
         @functools.wraps(fn)
         def remembered(*args: Any, **kwargs: Any) -> Any:
             if HANDLERS:
                 return call(*args, **kwargs)
-            key: tuple = (args, devices.defaults[-1], defaults.floating)
+            key: tuple = (args, devices.defaults[-1])
             if kwargs:
                 key = (*key, *kwargs.items(), *map(type, kwargs.values()))
             try:

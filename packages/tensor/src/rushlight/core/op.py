@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.core import dtypes
 from rushlight.core.meta import Meta, of_number
 
 Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
@@ -91,6 +92,9 @@ class Op:
     decomposition: Callable | None = None
     plans: dict = field(default_factory=dict)
     kernels: dict[str, Callable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        dtypes.DECIDED.append(self.plans)
 
     def __call__(self, *operands: Any, **params: Any) -> Any:
         """Run on operands by position and params by name."""
