@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rushlight
 from rushlight.kernels.cpu import allocator, conv, native, pool, winograd
 
 
@@ -181,3 +182,11 @@ def test_weights_that_a_special_value_does_not_meet_stay_finite(special):
     by_weight = conv.conv_weight(x, g, (3, 3), (1, 1), (0, 0), (1, 1), 1)
     assert np.isfinite(by_weight[:, 3, :, :2]).all()
     assert not np.isfinite(by_weight[:, 3, :, 2]).any()
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_without_channels_the_bias_is_left(kernel):
+    x, w = rushlight.ones(2, 0, 4, 4), rushlight.ones(3, 0, kernel, kernel)
+    result = rushlight.conv2d(x, w, rushlight.tensor([1.0, 2.0, 3.0]))
+    assert result.shape == (2, 3, 5 - kernel, 5 - kernel) and (result[:, 2] == 3).all()
+    assert rushlight.conv_transpose2d(rushlight.ones(1, 3, 2, 2), w).shape == (1, 0, 1 + kernel, 1 + kernel)

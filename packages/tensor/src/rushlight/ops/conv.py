@@ -71,7 +71,7 @@ def check_conv(
             f"{channels} "
             f"channels, but input {shape_text(input.shape)} has {input.shape[1]} channels instead"
         )
-    if weight.shape[0] % groups or not filters:
+    if weight.shape[0] % groups or not weight.shape[0]:
         raise RuntimeError(f"{name}: weight of shape {shape_text(weight.shape)} cannot be split into groups={groups}")
     if min(weight.shape[2:]) < 1:
         raise RuntimeError(f"{name}: kernel sizes must be positive, got weight of shape {shape_text(weight.shape)}")

@@ -68,15 +68,15 @@ def conv(
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         return conv_native.conv(x, w, bias, out, stride, padding, dilation, groups)
     if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
-        return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, -1)).reshape(n, filters, *out), bias)
+        return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, prod(out))).reshape(n, filters, *out), bias)
     if channels == groups == filters:
         return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
     result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
-    rows = w.reshape(1, groups, filters // groups, -1)
+    rows = w.reshape(1, groups, filters // groups, channels // groups * prod(kernel))
     xp = padded(x, padding)
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
         columns = windows(xp[lo:hi], kernel, out, stride, dilation)
-        matmul(rows, columns.reshape(hi - lo, groups, rows.shape[-1], -1), out=result[lo:hi])
+        matmul(rows, columns.reshape(hi - lo, groups, rows.shape[-1], prod(out)), out=result[lo:hi])
     return _biased(result.reshape(n, filters, *out), bias)
 
 
@@ -113,16 +113,16 @@ def conv_transpose(
     if conv_native.usable(x, n * channels * prod(kernel) * prod(size)):
         return conv_native.conv_transpose(x, w, bias, out, stride, padding, dilation, groups)
     if _is_product(kernel, stride, padding, groups) and size == out and x.flags.c_contiguous:
-        product = matmul(w.reshape(filters, channels).T, x.reshape(n, filters, -1))
+        product = matmul(w.reshape(filters, channels).T, x.reshape(n, filters, prod(size)))
         return _biased(product.reshape(n, channels, *out), bias)
     full = tuple([o + 2 * p for o, p in zip(out, padding)])
     if channels == groups == filters:
         result = depthwise.transpose(x, w, full, stride, dilation)
     else:
         result = np.zeros((n, channels, *full), x.dtype)
-        rows = w.reshape(1, groups, filters // groups, -1).swapaxes(2, 3)
+        rows = w.reshape(1, groups, filters // groups, w.shape[1] * prod(kernel)).swapaxes(2, 3)
         for lo, hi in _blocks(n, channels * prod(kernel) * prod(size) * x.itemsize):
-            columns = matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, -1))
+            columns = matmul(rows, x[lo:hi].reshape(hi - lo, groups, filters // groups, prod(size)))
             columns, block = columns.reshape(hi - lo, channels, *kernel, *size), result[lo:hi]
             for tap, part in depthwise.taps(kernel, size, stride, dilation):
                 block[part] += columns[(slice(None), slice(None), *tap)]
@@ -167,6 +167,6 @@ def conv_weight(
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):
         # One product over all samples of the block: (F, block * out) with (C * kernel, block * out).
         columns = np.moveaxis(windows(xp[lo:hi], kernel, out, stride, dilation), 0, 1 + len(kernel))
-        block = grad[lo:hi].swapaxes(0, 1).reshape(groups, filters // groups, -1)
-        result += matmul(block, columns.reshape(groups, result.shape[2], -1).swapaxes(1, 2))
+        block = grad[lo:hi].swapaxes(0, 1).reshape(groups, filters // groups, (hi - lo) * prod(out))
+        result += matmul(block, columns.reshape(groups, result.shape[2], block.shape[2]).swapaxes(1, 2))
     return result.reshape(filters, channels // groups, *kernel)
