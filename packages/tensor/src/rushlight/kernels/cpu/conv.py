@@ -68,7 +68,8 @@ def conv(
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         return conv_native.conv(x, w, bias, out, stride, padding, dilation, groups)
     if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
-        return _biased(matmul(w.reshape(filters, channels), x.reshape(n, channels, prod(out))).reshape(n, filters, *out), bias)
+        product = matmul(w.reshape(filters, channels), x.reshape(n, channels, prod(out)))
+        return _biased(product.reshape(n, filters, *out), bias)
     if channels == groups == filters:
         return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
     result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
