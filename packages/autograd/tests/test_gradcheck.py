@@ -81,5 +81,39 @@ def test_what_it_cannot_check():
         gradcheck(lambda x: x, rushlight.ones(1))
     with pytest.warns(UserWarning, match="float32"):
         gradcheck(lambda x: x * 2, leaf(1.0, dtype=rushlight.float32), atol=1)
-    with pytest.raises(NotImplementedError, match="no forward mode"):
-        gradcheck(lambda x: x, leaf(1.0), check_forward_ad=True)
+    with pytest.raises(ValueError, match="requires check_forward_ad"):
+        gradcheck(lambda x: x, leaf(1.0), check_batched_forward_grad=True)
+    with pytest.raises(ValueError, match="at least one of"):
+        gradcheck(lambda x: x, leaf(1.0), check_backward_ad=False)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_wrong_tangents_are_found(fast_mode):
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.save_for_backward(x)
+            ctx.factor = factor
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 * x, None
+
+        @staticmethod
+        def jvp(ctx, d, factor):
+            (x,) = ctx.saved_tensors
+            return d * 2 * x * ctx.factor
+
+    def check(factor, **options):
+        options |= {"fast_mode": fast_mode, "check_forward_ad": True}
+        return gradcheck(lambda x: Wrong.apply(x, factor), leaf(1.0, 2.0), **options)
+
+    assert check(1, check_batched_forward_grad=True)
+    with pytest.raises(GradcheckError, match="forward mode mismatch for output 0 with respect to input 0"):
+        check(1.01)
+    assert check(1.01, raise_exception=False) is False
+    assert gradgradcheck(lambda x: (x * x).exp(), leaf(1.0, 2.0), fast_mode=fast_mode, check_fwd_over_rev=True)
+    z = leaf(0.5 + 1j, -1 + 0.25j, dtype=rushlight.complex128)
+    assert gradcheck(lambda z: (z * z.conj() * z, z.abs()), z, fast_mode=fast_mode, check_forward_ad=True)

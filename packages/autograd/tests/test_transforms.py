@@ -170,3 +170,89 @@ def test_functional_call():
         rushlight.func.functional_call(module, {"other": X}, X)
     with pytest.raises(RuntimeError, match="missing key"):
         rushlight.func.functional_call(module, {"weight": X}, X, strict=True)
+
+
+def sharp(x):
+    return (x.exp() * x.roll(1)).sum() * x[0]
+
+
+def third(f, at):
+    return jacfwd(jacfwd(jacrev(f)))(at)
+
+
+def products(f):
+    """The Hessian, from its products with unit vectors."""
+    return lambda x: vmap(lambda v: jvp(grad(f), (x,), (v,))[1])(rushlight.eye(3, dtype=rushlight.float64))
+
+
+@pytest.mark.parametrize("nesting", [
+    lambda f: jacfwd(jacrev(f)), lambda f: jacrev(jacfwd(f)), lambda f: jacfwd(jacfwd(f)), lambda f: jacfwd(grad(f)),
+    products,
+])
+def test_modes_nest_in_any_order(nesting):
+    close(nesting(sharp)(X), jacrev(jacrev(sharp))(X).numpy())
+
+
+def test_third_order_and_levels_do_not_mix():
+    close(third(sharp, X), jacrev(jacrev(jacrev(sharp)))(X).numpy())
+    one = rushlight.ones((), dtype=rushlight.float64)
+
+    def outer(x):  # d/dx (x * d/dy (x + y)) = 1: the inner derivative is not to see the tangent of x
+        return x * jvp(lambda y: x + y, (one,), (one,))[1]
+
+    close(jvp(outer, (one * 2,), (one,))[1], 1)
+
+
+def test_history_reaches_through_forward_mode():
+    w = X.clone().requires_grad_()
+    value, tangent = jvp(lambda x: (w * x * x).sum(), (X,), (X,))
+    tangent.backward()
+    close(w.grad, 2 * X.numpy() ** 2)
+    with rushlight.no_grad():
+        assert not jvp(lambda x: w * x, (X,), (X,))[1].requires_grad
+    assert not jvp(lambda x: x.softmax(0), (X,), (X,))[1].requires_grad
+    assert not jvp(grad(sharp), (X,), (X,))[1].requires_grad
+    _, second = jvp(grad(lambda x: (w * cubes(x)).sum()), (X,), (X,))
+    second.sum().backward()
+    close(w.grad, 2 * X.numpy() ** 2 + 6 * X.numpy() ** 2)
+
+
+def test_a_function_with_forward_mode_only():
+    class Half(rushlight.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x / 2
+
+        @staticmethod
+        def jvp(ctx, d):
+            return d / 2
+
+    close(jacfwd(Half.apply)(X), np.eye(3) / 2)
+
+
+def test_jacfwd_runs_the_function_once_and_takes_several_arguments():
+    calls = []
+
+    def function(x, y):
+        calls.append(0)
+        return {"a": x * y, "b": y.sum()}, len(calls)
+
+    blocks, aux = jacfwd(function, (0, 1), has_aux=True)(X, 2 * X[:1])
+    assert aux == 1
+    close(blocks["a"][0], np.diag([1.0, 1, 1]))
+    close(blocks["a"][1], X.numpy()[:, None])
+    close(blocks["b"][0], np.zeros(3))
+    close(blocks["b"][1], [1.0])
+    assert jacfwd(lambda x: x * 2)(rushlight.ones(0)).shape == (0, 0)
+
+
+@pytest.mark.parametrize("primal, tangent, error, message", [
+    (X, X[:2], RuntimeError, r"tangent 0 to have the shape of its primal"),
+    (X.long(), X, ValueError, "primal 0 to be floating point"),
+    (1.0, X, TypeError, "expected a Tensor as primal 0, got float"),
+])
+def test_jvp_refuses(primal, tangent, error, message):
+    with pytest.raises(error, match=message):
+        jvp(cubes, (primal,), (tangent,))
+    with pytest.raises(RuntimeError, match="only tensors, got int"):
+        jvp(lambda x: 1, (X,), (X,))

@@ -1,7 +1,8 @@
 """Dual numbers: levels of forward-mode differentiation, on which tensors have tangents.
 
 A `Level` is a handler of op calls (see `rushlight.core.dispatch`): while it is pushed, each op runs as always, and the
-tangents of its results are computed beside them. Programs without a level pay nothing. Levels nest: what an inner level
+tangents of its results are computed beside them. A tensor has a tuple of tangents, one per direction in which the level
+differentiates: mostly one, for Jacobians many. Programs without a level pay nothing. Levels nest: what an inner level
 computes, tangents included, passes the outer ones.
 
 Tangents are never written to. They are kept per base: that of a view is the same view of its base's tangent, and a
@@ -27,6 +28,8 @@ from rushlight.ops import prims
 from rushlight.ops.copy import clone, copy_
 from rushlight.ops.create import empty_strided
 
+Tangents = tuple[Tensor, ...]
+
 
 class _Local(threading.local):
     def __init__(self) -> None:
@@ -44,7 +47,7 @@ class Level:
     """
 
     def __init__(self) -> None:
-        self.tangents: dict[int, tuple[ref, Tensor | None]] = {}
+        self.tangents: dict[int, tuple[ref, Tangents | None]] = {}
         self._pushed = dispatch.push(self)
 
     def enter(self) -> Level:
@@ -59,31 +62,39 @@ class Level:
         self._pushed.__exit__(None, None, None)
         self.tangents.clear()
 
-    def set(self, x: Tensor, tangent: Tensor | None) -> None:
-        """Give a tensor a tangent; None says that it has none, whatever it is a view of."""
+    def set(self, x: Tensor, tangents: Tangents | None) -> None:
+        """Give a tensor tangents; None says that it has none, whatever it is a view of."""
         key = id(x._array)
-        self.tangents[key] = ref(x._array, partial(self.tangents.pop, key)), tangent
+        self.tangents[key] = ref(x._array, partial(self.tangents.pop, key)), tangents
 
-    def get(self, x: Any) -> Tensor | None:
-        """The tangent of a tensor, None when it has none or is no tensor."""
+    def get(self, x: Any) -> Tangents | None:
+        """The tangents of a tensor, None when it has none or is no tensor."""
         if not self.tangents or not isinstance(x, Tensor):
             return None
         root, steps = self._root(x)
         entry = self.tangents.get(id(root._array))
         if entry is None or entry[1] is None or not steps:
             return entry and entry[1]
-        return replay(_laid_out(entry[1], root._meta), steps)
+        return tuple([replay(_laid_out(t, root._meta), steps) for t in entry[1]])
 
-    def write(self, x: Tensor, tangent: Tensor) -> None:
-        """Change the tangent of a tensor that was written to, and of all that share its memory."""
+    def first(self, x: Any) -> Tensor | None:
+        """The tangent of a tensor on a level with one direction."""
+        found = self.get(x)
+        return found[0] if found else None
+
+    def write(self, x: Tensor, tangents: Tangents) -> None:
+        """Change the tangents of a tensor that was written to, and of all that share its memory."""
         root, steps = self._root(x)
         if not steps:
-            return self.set(x, tangent)
+            return self.set(x, tangents)
         entry = self.tangents.get(id(root._array))
-        whole = zeros_for(root._meta) if entry is None or entry[1] is None else clone(entry[1])
-        whole = _laid_out(whole, root._meta)
-        copy_(replay(whole, steps), tangent)
-        self.set(root, whole)
+        before = None if entry is None else entry[1]
+        wholes = []
+        for k, tangent in enumerate(tangents):
+            whole = _laid_out(clone(before[k]) if before else zeros_for(root._meta), root._meta)
+            copy_(replay(whole, steps), tangent)
+            wholes.append(whole)
+        self.set(root, tuple(wholes))
 
     def _root(self, x: Tensor) -> tuple[Tensor, Steps]:
         """The nearest tensor with an entry (or the base) that `x` is a view of, and the view ops between."""
@@ -107,9 +118,9 @@ class Level:
                 return self._in_place(op, operands, params, tangents)
             results = op.apply(operands, params)
             several = results if isinstance(results, tuple) else (results,)
-            for result, tangent in zip(several, push(op, operands, params, tangents, several)):
-                if tangent is not None:
-                    self.set(result, tangent)
+            for result, found in zip(several, push(op, operands, params, tangents, several)):
+                if found is not None:
+                    self.set(result, found)
         return results
 
     def _in_place(self, op: Op, operands: tuple, params: tuple, tangents: list) -> Any:
@@ -117,8 +128,9 @@ class Level:
         kept = tuple([clone(y) if isinstance(y, Tensor) and _same_memory(x, y) else y for y in operands])
         result = op.apply(operands, params)
         if x._meta.dtype.is_inexact:
-            (tangent,) = push(op.functional or op, kept, params, tangents, (x,))
-            self.write(x, zeros_for(x._meta) if tangent is None else tangent)
+            (found,) = push(op.functional or op, kept, params, tangents, (x,))
+            width = len(next(t for t in tangents if t is not None))
+            self.write(x, tuple([zeros_for(x._meta)] * width) if found is None else found)
         return result
 
 
@@ -139,21 +151,21 @@ def _laid_out(tangent: Tensor, m: Meta) -> Tensor:
     return copy_(empty_strided(m.shape, m.strides, dtype=tangent._meta.dtype, device=m.device), tangent)
 
 
-def push(op: Op, operands: tuple, params: tuple, tangents: list, results: tuple) -> list[Tensor | None]:
+def push(op: Op, operands: tuple, params: tuple, tangents: list, results: tuple) -> list[Tangents | None]:
     """The tangents of the results of an op call; see `rushlight.autograd.tangents`, which sets it."""
     raise NotImplementedError
 
 
-def dual(level: Level, x: Tensor, tangent: Tensor | None) -> Tensor:
-    """A view of a tensor that has this tangent on a level; None cuts it off from that of its base."""
+def dual(level: Level, x: Tensor, *tangents: Tensor) -> Tensor:
+    """A view of a tensor that has these tangents on a level; without any, it is cut off from those of its base."""
     made = apart(x.view_as(x))
-    level.set(made, tangent)
+    level.set(made, tangents or None)
     return made
 
 
 def primal(level: Level, x: Tensor) -> Tensor:
     """A dual tensor without its tangent."""
-    return x if level.get(x) is None else dual(level, x, None)
+    return x if level.get(x) is None else dual(level, x)
 
 
 @contextmanager
@@ -166,12 +178,16 @@ def new_level() -> Iterator[Level]:
         level.exit()
 
 
+def all_tangents(x: Tensor) -> list[tuple[Level, Tangents]]:
+    """The tangents of a tensor on each level that it has some on."""
+    return [(level, t) for level in _local.levels if (t := level.get(x)) is not None]
+
+
 def detached(x: Tensor) -> Tensor:
     """`x.detach()` that keeps the tangents: cut off from the graph of reverse mode only."""
-    found = [(level, t) for level in _local.levels if (t := level.get(x)) is not None]
     y = x.detach()
-    for level, tangent in found:
-        level.set(y, tangent)
+    for level, tangents in all_tangents(x):
+        level.set(y, tangents)
     return y
 
 

@@ -10,18 +10,33 @@ from rushlight.core.tensor import Tensor
 
 
 def push_function(level: Level, function: Any, ctx: Any, args: tuple, tangents: list, output: Any) -> None:
-    """Give the outputs of a call tangents.
+    """Give the outputs of a call tangents, direction by direction.
 
     Raises RuntimeError when `jvp` returns another number of tangents, or one of another shape, and what the default
     `jvp` raises when the Function has none.
     """
-    if ctx.materialize_grads:
-        tangents = [
-            zeros_for(x._meta) if t is None and isinstance(x, Tensor) and x._meta.dtype.is_inexact else t
-            for x, t in zip(args, tangents)
-        ]
-    found = function.jvp(ctx, *tangents)
     outputs = output if isinstance(output, tuple) else (output,)
+    width = len(next(t for t in tangents if t is not None))
+    given = [(_missing(ctx, x),) * width if t is None else t for x, t in zip(args, tangents)]
+    columns = [_checked(ctx, outputs, function.jvp(ctx, *direction)) for direction in zip(*given)]
+    for y, found in zip(outputs, zip(*columns)):
+        if not isinstance(y, Tensor) or not y._meta.dtype.is_inexact:
+            continue
+        nothing = all(t is None for t in found)
+        filled = tuple([zeros_for(y._meta) if t is None else t for t in found])
+        if any(y is x for x in args):  # changed in place
+            level.write(y, filled)
+        else:
+            level.set(apart(y), None if nothing else filled)
+
+
+def _missing(ctx: Any, x: Any) -> Tensor | None:
+    """What `jvp` gets for an argument without tangent."""
+    smooth = isinstance(x, Tensor) and x._meta.dtype.is_inexact
+    return zeros_for(x._meta) if smooth and ctx.materialize_grads else None
+
+
+def _checked(ctx: Any, outputs: tuple, found: Any) -> tuple:
     several = found if isinstance(found, tuple) else (found,)
     if len(several) != len(outputs):
         raise RuntimeError(
@@ -29,15 +44,10 @@ def push_function(level: Level, function: Any, ctx: Any, args: tuple, tangents: 
             f"but got {len(several)})"
         )
     for y, t in zip(outputs, several):
-        if not isinstance(y, Tensor) or not y._meta.dtype.is_inexact:
-            continue
-        if t is not None and t._meta.shape != y._meta.shape:
+        if isinstance(y, Tensor) and t is not None and t._meta.shape != y._meta.shape:
             raise RuntimeError(
                 f"{ctx.name()}: Trying to set a forward gradient that has a different size than that of the original "
                 f"Tensor, this is not supported. Tensor is of size {list(y.shape)} while the given forward gradient is "
                 f"of size {list(t.shape)}."
             )
-        if any(y is x for x in args):  # changed in place
-            level.write(y, zeros_for(y._meta) if t is None else t)
-        else:
-            level.set(apart(y), t)
+    return several

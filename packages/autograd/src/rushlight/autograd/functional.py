@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.api import grad
+from rushlight.autograd.duals import detached, dual, new_level
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad
 from rushlight.core.errors import shape_text
@@ -31,7 +32,7 @@ def _tuple(name: str, what: str, value: Any) -> tuple[bool, tuple]:
 def _prepared(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tuple:
     """The inputs as fresh tensors that require grad, linked to the given ones when the graph is wanted."""
     if create_graph:
-        return tuple([x.view_as(x) if x.requires_grad else x.detach().requires_grad_(need_graph) for x in inputs])
+        return tuple([x.view_as(x) if x.requires_grad else detached(x).requires_grad_(need_graph) for x in inputs])
     return tuple([x.detach().requires_grad_(need_graph and x.dtype.is_inexact) for x in inputs])
 
 
@@ -114,7 +115,7 @@ def vjp(
 def jvp(
     func: Callable, inputs: Inputs, v: Inputs | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple:
-    """`func(*inputs)` and the product `J v` of its Jacobian with a vector, by differentiating `v J` once more.
+    """`func(*inputs)` and the product `J v` of its Jacobian with a vector, in forward mode.
 
     `v` has the shapes of the inputs. Raises as `vjp` does.
 
@@ -124,14 +125,16 @@ def jvp(
         >>> rushlight.autograd.functional.jvp(lambda x: x * x, x, rushlight.ones(2))
         (tensor([1., 4.]), tensor([2., 4.]))
     """
-    with enable_grad():
+    with enable_grad(), new_level() as level:
         _, sources = _tuple("jvp", "inputs", inputs)
         vectors = _direction("jvp", v, sources)
-        sources = _prepared(sources, create_graph)
-        many, outputs = _tuple("jvp", "outputs of func", func(*sources))
-        weights = tuple([zeros_for(y._meta).requires_grad_() for y in outputs])
-        pulled = _gradients("jvp", outputs, sources, weights, True, strict)
-        found = _gradients("jvp", pulled, weights, vectors, create_graph, False)
+        sources = _prepared(sources, create_graph, create_graph or strict)
+        duals = [dual(level, x, t) for x, t in zip(sources, vectors)]
+        many, outputs = _tuple("jvp", "outputs of func", func(*duals))
+        if strict:
+            _gradients("jvp", outputs, sources, [ones(y._meta) for y in outputs], False, True)
+        tangents = [level.first(y) for y in outputs]
+        found = tuple([zeros_for(y._meta) if t is None else t for y, t in zip(outputs, tangents)])
     return _finished(outputs if many else outputs[0], create_graph), _finished(
         found if many else found[0], create_graph
     )

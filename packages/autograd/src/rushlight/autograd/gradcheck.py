@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.api import grad
+from rushlight.autograd.duals import dual, new_level
 from rushlight.core import dtypes
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import tensor
@@ -46,8 +47,9 @@ def gradcheck(
     `|analytic - numeric| <= atol + rtol * |numeric|` must hold for each element (with `fast_mode`, for one random
     projection). Also checked: repeating the backward pass gives the same within `nondet_tol`, and an output whose
     gradient does not come counts as zeros.
-    There is no forward mode: asking to check it raises NotImplementedError. Raises GradcheckError (a RuntimeError)
-    where it fails, or returns False without `raise_exception`.
+    `check_forward_ad` compares forward mode with the finite differences, too, and `check_batched_forward_grad` several
+    directions at once with single ones. Raises GradcheckError (a RuntimeError) where it fails, or returns False without
+    `raise_exception`; ValueError when nothing, or batches of an unchecked forward mode, are to be checked.
 
     Example:
         >>> import rushlight
@@ -55,23 +57,26 @@ def gradcheck(
         >>> rushlight.autograd.gradcheck(lambda x: x * x, x)
         True
     """
-    if check_forward_ad or check_batched_forward_grad:
-        raise NotImplementedError("gradcheck: there is no forward mode to check; leave check_forward_ad away")
-    if not check_backward_ad:
-        return True
+    if not (check_forward_ad or check_backward_ad):
+        raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     try:
-        _check(
-            func,
-            _tuple(inputs),
-            eps,
-            atol,
-            rtol,
-            nondet_tol,
-            check_undefined_grad,
-            check_grad_dtypes,
-            check_batched_grad,
-            fast_mode,
-        )
+        if check_forward_ad:
+            _check_forward(func, _tuple(inputs), eps, atol, rtol, check_batched_forward_grad, fast_mode)
+        if check_backward_ad:
+            _check(
+                func,
+                _tuple(inputs),
+                eps,
+                atol,
+                rtol,
+                nondet_tol,
+                check_undefined_grad,
+                check_grad_dtypes,
+                check_batched_grad,
+                fast_mode,
+            )
     except GradcheckError:
         if raise_exception:
             raise
@@ -93,9 +98,13 @@ def gradgradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
-    """Are the gradients of the gradients of `func(*inputs)` those of finite differences? Arguments as in `gradcheck`.
+    """Are the gradients of the gradients of `func(*inputs)` those of finite differences? Arguments as in `gradcheck`;
+    `check_fwd_over_rev` checks forward mode over the gradients.
 
     Example:
         >>> import rushlight
@@ -129,6 +138,8 @@ def gradgradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
     )
 
@@ -199,6 +210,44 @@ def _check(
                 )
     if undefined and len(outputs) > 1:
         _check_undefined(func, inputs, sources)
+
+
+def _check_forward(
+    func: Callable, inputs: tuple, eps: float, atol: float, rtol: float, batched: bool, fast: bool
+) -> None:
+    """The tangents of each output along each direction of each input against finite differences."""
+    random = np.random.default_rng(2)
+    for at, x in enumerate(inputs):
+        if not _wants(x):
+            continue
+        for i in range(len(_differentiable(func(*inputs)))):
+
+            def one(*values: Any, i: int = i) -> Tensor:
+                return _differentiable(func(*values))[i]
+
+            directions, columns = _numeric(one, inputs, x, eps, random if fast else None)
+            along = [tensor(d, dtype=x.dtype) for d in directions]
+            found = [_along(one, inputs, at, (t,))[0] for t in along]
+            for a, n in zip(found, columns):
+                if not np.allclose(a, n, rtol=rtol, atol=atol):
+                    raise GradcheckError(
+                        f"Jacobian computed with forward mode mismatch for output {i} with respect to input {at}: "
+                        f"numerical:\n{n}\nanalytical:\n{a}"
+                    )
+            together = zip(found, _along(one, inputs, at, tuple(along))) if batched else ()
+            if not all(np.allclose(a, b) for a, b in together):
+                raise GradcheckError(
+                    f"gradcheck: the batched tangents of output {i} by input {at} differ from the single ones"
+                )
+
+
+def _along(one: Callable, inputs: tuple, at: int, directions: tuple) -> list[np.ndarray]:
+    """The tangents of a function's result for several directions of one input."""
+    with new_level() as level:
+        y = one(*[dual(level, x, *directions) if k == at else x for k, x in enumerate(inputs)])
+        found = level.get(y)
+        zeros = np.zeros(y.numel())
+        return [t.detach().numpy().reshape(-1) for t in found] if found else [zeros for _ in directions]
 
 
 def _unit_weights(y: Tensor) -> list[Tensor]:

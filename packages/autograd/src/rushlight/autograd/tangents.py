@@ -9,7 +9,7 @@ What remains is right for every op that has a gradient, at the price of a small 
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd import api, duals
@@ -24,11 +24,14 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
 from rushlight.ops.view import expand_op
 
-Tangents = list[Tensor | None]
+Direction = list[Tensor | None]  # one tangent per operand, or per result; None where it does not vary
+Rule = Callable[[Direction], Direction]
 
 
-def push(op: Op, operands: tuple, params: tuple, tangents: Tangents, results: tuple) -> Tangents:
-    """The tangents of the results of a call; None where the result does not vary.
+def push(
+    op: Op, operands: tuple, params: tuple, tangents: list[duals.Tangents | None], results: tuple
+) -> list[duals.Tangents | None]:
+    """The tangents of the results of a call; None where a result does not vary.
 
     Raises NotImplementedError for an op without gradient formulas.
     """
@@ -36,19 +39,28 @@ def push(op: Op, operands: tuple, params: tuple, tangents: Tangents, results: tu
     smooth = [r._meta.dtype.is_inexact for r in results]
     if row is None or not any(smooth):
         return [None] * len(results)
+    rule = _rule(op, row, operands, params, [t is not None for t in tangents], results)
+    width = len(next(t for t in tangents if t is not None))
+    columns = [rule([t and t[k] for t in tangents]) for k in range(width)]
+    return [
+        tuple([_fitted(t, r._meta) for t in found]) if flows and found[0] is not None else None
+        for r, flows, found in zip(results, smooth, zip(*columns))
+    ]
+
+
+def _rule(op: Op, row: Row, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
+    """The function from the tangents of the operands to those of the results. What directions share is done here."""
     if op in JVPS:
-        found = _own(op, JVPS[op], operands, params, tangents, results)
-    elif row.linear:
-        found = _linear(op, row, operands, params, tangents)
-    elif op.kind == "elementwise" and not _is_complex(operands, results):
-        found = _elementwise(op, row, operands, params, tangents, results[0])
-    elif op.kind == "reduction" and not _is_complex(operands, results):
-        found = _reduction(op, row, operands, params, tangents, results[0])
-    elif row.through:
-        found = _decomposed(op, operands, params, tangents)
-    else:
-        found = _transposed(op, row, operands, params, tangents, results)
-    return [t if t is None or not flows else _fitted(t, r._meta) for t, r, flows in zip(found, results, smooth)]
+        return _own(op, JVPS[op], operands, params, results)
+    if row.linear:
+        return _linear(op, row, operands, params)
+    if op.kind == "elementwise" and not _is_complex(operands, results):
+        return _elementwise(op, row, operands, params, results[0])
+    if op.kind == "reduction" and not _is_complex(operands, results):
+        return _reduction(op, row, operands, params, results[0])
+    if row.through:
+        return _decomposed(op, operands, params)
+    return _transposed(op, row, operands, params, varies, results)
 
 
 duals.push = push
@@ -85,29 +97,38 @@ def _called(formula: Formula, values: dict[str, Any]) -> Any:
     return formula.function(*[values[name] for name in formula.arguments])
 
 
-def _own(op: Op, formula: Formula, operands: tuple, params: tuple, tangents: Tangents, results: tuple) -> Tangents:
+def _own(op: Op, formula: Formula, operands: tuple, params: tuple, results: tuple) -> Rule:
     values = _values(op, operands, params, results)
-    for name, x, t in zip(op.operands, operands, tangents):
-        values[f"d_{name}"] = _zero_like(x) if t is None else t
-    found = _called(formula, values)
-    return list(found) if isinstance(found, tuple) else [found]
+
+    def rule(tangents: Direction) -> Direction:
+        for name, x, t in zip(op.operands, operands, tangents):
+            values[f"d_{name}"] = _zero_like(x) if t is None else t
+        found = _called(formula, values)
+        return list(found) if isinstance(found, tuple) else [found]
+
+    return rule
 
 
-def _linear(op: Op, row: Row, operands: tuple, params: tuple, tangents: Tangents) -> Tangents:
+def _linear(op: Op, row: Row, operands: tuple, params: tuple) -> Rule:
     """The op, applied to the tangents of each group of operands in which it is linear."""
-    total: Tangents = []
-    for group in row.linear:
-        members = [i for i in range(len(operands)) if op.operands[min(i, len(op.operands) - 1)] in group]
-        if all(tangents[i] is None for i in members):
-            continue
-        arguments = [None if f"-{name}" in group else x for name, x in zip_longest(op.operands, operands)]
-        for i in members:
-            t = tangents[i]
-            arguments[i] = _zero_like(operands[i]) if t is None else t
-        found = op.apply(tuple(arguments), params)
-        several = list(found) if isinstance(found, tuple) else [found]
-        total = [a + b for a, b in zip(total, several)] if total else several
-    return total or [None]
+    names = [op.operands[min(i, len(op.operands) - 1)] for i in range(len(operands))]
+
+    def rule(tangents: Direction) -> Direction:
+        total: Direction = []
+        for group in row.linear:
+            members = [i for i, name in enumerate(names) if name in group]
+            if all(tangents[i] is None for i in members):
+                continue
+            arguments = [None if f"-{name}" in group else x for name, x in zip(names, operands)]
+            for i in members:
+                t = tangents[i]
+                arguments[i] = _zero_like(operands[i]) if t is None else t
+            found = op.apply(tuple(arguments), params)
+            several = list(found) if isinstance(found, tuple) else [found]
+            total = [a + b for a, b in zip(total, several)] if total else several
+        return total or [None]
+
+    return rule
 
 
 def _is_complex(operands: tuple, results: tuple) -> bool:
@@ -115,64 +136,83 @@ def _is_complex(operands: tuple, results: tuple) -> bool:
     return any(m is not None and m.dtype.is_complex for m in metas)
 
 
-def _elementwise(op: Op, row: Row, operands: tuple, params: tuple, tangents: Tangents, ans: Tensor) -> Tangents:
+def _elementwise(op: Op, row: Row, operands: tuple, params: tuple, ans: Tensor) -> Rule:
     """The sum of the gradient formulas, each called with the tangent of its operand as gradient."""
     values = _values(op, operands, params, (ans,))
-    total = None
-    for name, t in zip(op.operands, tangents):
-        formula = row.formulas.get(name)
-        if t is None or formula is None:
-            continue
-        values["g"] = _fitted(t, ans._meta)
-        part = _called(formula, values)
-        if part is not None:
-            total = part if total is None else total + part
-    return [total]
+    formulas = [row.formulas.get(name) for name in op.operands]
+
+    def rule(tangents: Direction) -> Direction:
+        total = None
+        for formula, t in zip(formulas, tangents):
+            if t is None or formula is None:
+                continue
+            values["g"] = _fitted(t, ans._meta)
+            part = _called(formula, values)
+            if part is not None:
+                total = part if total is None else total + part
+        return [total]
+
+    return rule
 
 
-def _reduction(op: Op, row: Row, operands: tuple, params: tuple, tangents: Tangents, ans: Tensor) -> Tangents:
+def _reduction(op: Op, row: Row, operands: tuple, params: tuple, ans: Tensor) -> Rule:
     """The sum of the tangent's elements, with the weights that the gradient formula has for a gradient of ones."""
     values = _values(op, operands, params, (ans,)) | {"g": ones(ans._meta)}
     weights = _called(row.formulas[op.operands[0]], values)
-    if weights is None:
-        return [None]
-    dim, keepdim = params[:2]
-    return [prims.sum.apply((weights * tangents[0],), (dim, keepdim, ans._meta.dtype))]
+    last = (*params[:2], ans._meta.dtype)
+    return lambda tangents: [None if weights is None else prims.sum.apply((weights * tangents[0],), last)]
 
 
-def _decomposed(op: Op, operands: tuple, params: tuple, tangents: Tangents) -> Tangents:
+def _decomposed(op: Op, operands: tuple, params: tuple) -> Rule:
     """The tangents that the op's decomposition gives on a level of its own."""
-    with duals.new_level() as level:
-        inputs = [x if t is None else duals.dual(level, x, t) for x, t in zip(operands, tangents)]
-        found = op.decomposition(*inputs, *params)
-        return [level.get(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+    def rule(tangents: Direction) -> Direction:
+        with duals.new_level() as level:
+            inputs = [x if t is None else duals.dual(level, x, t) for x, t in zip(operands, tangents)]
+            found = op.decomposition(*inputs, *params)
+            return [level.first(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+    return rule
 
 
-def _transposed(op: Op, row: Row, operands: tuple, params: tuple, tangents: Tangents, results: tuple) -> Tangents:
+def _has_history(x: Any) -> bool:
+    return isinstance(x, Tensor) and x._meta.requires_grad
+
+
+def _transposed(op: Op, row: Row, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
     """`J v` from a formula for `J^T w`: the derivative of that by `w`."""
-    again = mode.enabled
     values = _values(op, operands, params, results)
-    wanted = [i for i, t in enumerate(tangents) if t is not None]
+    wanted = [i for i, flows in enumerate(varies) if flows]
     with enable_grad():
         weights = [zeros_for(r._meta).requires_grad_() if r._meta.dtype.is_inexact else None for r in results]
         values |= {"g": weights[0], "gs": tuple(weights)} | {f"g{i}": w for i, w in enumerate(weights)}
         if row.joint:
-            values["needs"] = tuple([i in wanted for i in range(len(operands))])
+            values["needs"] = tuple(varies)
             everything = _called(row.joint, values)
             pulled = [everything[i] for i in wanted]
         else:
             formulas = [row.formulas.get(op.operands[i]) for i in wanted]
             pulled = [f and _called(f, values) for f in formulas]
         pairs = [
-            (fit(op.name, i, p, values["metas"][i]), tangents[i])
+            (i, fit(op.name, i, p, values["metas"][i]))
             for i, p in zip(wanted, pulled)
             if p is not None and p._meta.requires_grad
         ]
-        sources = [w for w in weights if w is not None]
-        found: list = [None] * len(sources)
-        if pairs:
-            found = api.grad(
-                [p for p, _ in pairs], sources, [t for _, t in pairs], create_graph=again, allow_unused=True
+    sources = [w for w in weights if w is not None]
+
+    def rule(tangents: Direction) -> Direction:
+        if not pairs:
+            return [None] * len(weights)
+        found = iter(
+            api.grad(
+                [p for _, p in pairs],
+                sources,
+                [tangents[i] for i, _ in pairs],
+                retain_graph=True,
+                create_graph=mode.enabled and any(_has_history(x) for x in (*operands, *tangents)),
+                allow_unused=True,
             )
-    remaining = iter(found)
-    return [None if w is None else next(remaining) for w in weights]
+        )
+        return [None if w is None else next(found) for w in weights]
+
+    return rule

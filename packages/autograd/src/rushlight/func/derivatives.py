@@ -1,22 +1,24 @@
 """`grad`, `vjp`, `jvp`, Jacobians and Hessians of functions.
 
-They nest because they are made from differentiable gradients: a level below another links its inputs to those of the
-level above.
+Those of reverse mode nest because they are made from differentiable gradients: a level below another links its inputs
+to those of the level above. Those of forward mode are levels of dual numbers (see `rushlight.autograd.duals`), which
+nest in each other and with reverse mode.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd import api
+from rushlight.autograd.duals import all_tangents, dual, leaf, new_level
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import AccumulateGrad
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
-from rushlight.func.tree import flatten
+from rushlight.func.tree import Build, flatten
 from rushlight.ops.create import filled
 from rushlight.ops.join import stack
 
@@ -31,14 +33,20 @@ class _Level:
             if not isinstance(x, Tensor):
                 raise TypeError(f"{name}: expected tensors to differentiate by, got {type(x).__name__}")
         self.outer = mode.enabled
-        self.inputs = [x.view_as(x) if x.requires_grad and self.outer else x.detach().requires_grad_() for x in inputs]
+        self.inputs = [x.view_as(x) if x.requires_grad and self.outer else leaf(x) for x in inputs]
         self.own = {id(x) for x in self.inputs if x.is_leaf}
 
     def result(self, x: Any) -> Any:
-        """A result as the caller sees it: with history only if it reaches beyond the inputs of this level."""
-        if not isinstance(x, Tensor) or not x.requires_grad:
+        """A result as the caller sees it: with history only if it reaches beyond the inputs of this level. The same
+        holds for its tangents.
+        """
+        if not isinstance(x, Tensor):
             return x
-        return x if self.outer and self._reaches_out(x) else x.detach()
+        known = all_tangents(x)
+        y = x.detach() if x.requires_grad and not (self.outer and self._reaches_out(x)) else x
+        for level, tangents in known:
+            level.set(y, tuple([self.result(t) for t in tangents]))
+        return y
 
     def _reaches_out(self, x: Tensor) -> bool:
         start = api.edge_of(x)[0]
@@ -170,8 +178,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """`func(*primals)`, and the product of its Jacobian with `tangents`.
 
-    Raises RuntimeError when primals and tangents do not match, and with `strict` when an output does not depend on the
-    primals.
+    Forward mode: `func` runs once, on dual numbers. Raises RuntimeError when primals and tangents do not match, and
+    with `strict` when an output does not depend on the primals; ValueError for integers, TypeError for no tensors.
 
     Example:
         >>> import rushlight
@@ -184,19 +192,47 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     directions = flatten(tangents)[0]
     if len(directions) != len(values):
         raise RuntimeError(f"jvp: expected {len(values)} tangents, one per primal, got {len(directions)}")
-    level = _Level("jvp", values)
-    with enable_grad():
-        output = func(*build(level.inputs))
+    for i, (x, t) in enumerate(zip(values, directions)):
+        _check_direction("jvp", i, x, t)
+    outputs, found, build_output, aux = _pushed(
+        "jvp", lambda *v: func(*build(list(v))), values, [(t,) for t in directions], has_aux
+    )
+    if strict and any(t is None for t in found):
+        raise RuntimeError(
+            "jvp: an output of the function is independent of the primals, which strict=True does not allow; "
+            "leave strict away to get zeros for it"
+        )
+    shown = build_output(outputs), build_output([t[0] if t else zeros_for(y._meta) for y, t in zip(outputs, found)])
+    return (*shown, aux) if has_aux else shown
+
+
+def _check_direction(name: str, i: int, x: Any, t: Any) -> None:
+    for what, y in (("primal", x), ("tangent", t)):
+        if not isinstance(y, Tensor):
+            raise TypeError(f"{name}: expected a Tensor as {what} {i}, got {type(y).__name__}")
+        if not y._meta.dtype.is_inexact:
+            raise ValueError(f"{name}: expected {what} {i} to be floating point or complex, got {y.dtype}")
+    if x._meta.shape != t._meta.shape:
+        raise RuntimeError(
+            f"{name}: expected tangent {i} to have the shape of its primal, {shape_text(x.shape)}, got "
+            f"{shape_text(t.shape)}"
+        )
+
+
+def _pushed(
+    name: str, func: Callable, values: list, directions: Sequence[tuple], has_aux: bool
+) -> tuple[list, list, Build, Any]:
+    """The results of a function in one list, the tangents of each, how to build its structure, and what it adds with
+    `has_aux`. `directions` has a tuple of tangents for each value.
+    """
+    with new_level() as level:
+        output = func(*[dual(level, x, *some) for x, some in zip(values, directions)])
         output, aux = output if has_aux else (output, None)
-        outputs, build_output = flatten(output)
-        if strict and not all(y.requires_grad for y in outputs):
-            raise RuntimeError(
-                "jvp: an output of the function is independent of the primals, which strict=True does not allow; "
-                "leave strict away to get zeros for it"
-            )
-        found = _linear(level, outputs)(directions)
-    shown = build_output([level.result(y) for y in outputs]), build_output([level.result(t) for t in found])
-    return (*shown, level.results(aux)) if has_aux else shown
+        outputs, build = flatten(output)
+        for y in outputs:
+            if not isinstance(y, Tensor):
+                raise RuntimeError(f"{name}: expected the function to return only tensors, got {type(y).__name__}")
+        return outputs, [level.get(y) for y in outputs], build, aux
 
 
 def _linear(level: _Level, outputs: list) -> Callable[[list], list]:
@@ -212,6 +248,8 @@ def _linear(level: _Level, outputs: list) -> Callable[[list], list]:
 
 def linearize(func: Callable, *primals: Any) -> tuple:
     """`func(*primals)`, and the function that multiplies its Jacobian there with a vector.
+
+    `func` runs once; the function goes backward through the graph of its gradient.
 
     Example:
         >>> import rushlight
@@ -276,7 +314,7 @@ def _block(rows: list, shape: tuple, x: Tensor) -> Tensor:
 
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
-    """A function that returns the Jacobian of `func`, as `jacrev`, column by column: one `jvp` per input element.
+    """A function that returns the Jacobian of `func`, as `jacrev`, in forward mode: a direction per input element.
 
     `func` runs once, so that `randomness` makes no difference.
 
@@ -290,26 +328,16 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         values, fill = _chosen("jacfwd", argnums, args)
-        kept: dict = {}
-
-        def flat(*inputs: Any) -> tuple:
-            output = func(*fill(list(inputs))[0], **kwargs)
-            if has_aux:
-                output, kept["aux"] = output
-            outputs, kept["build"] = flatten(output)
-            return tuple(outputs)
-
-        outputs, push = linearize(flat, *values)
-        columns: list[list[list[Tensor]]] = [[[] for _ in values] for _ in outputs]
-        for k, x in enumerate(values):
-            for i in range(x.numel()):
-                unit = [zeros_for(v._meta) for v in values]
-                unit[k] = _unit(x, i)
-                for j, t in enumerate(push(*unit)):
-                    columns[j][k].append(t)
-        blocks = [fill([_columns(columns[j][k], y, x) for k, x in enumerate(values)])[1] for j, y in enumerate(outputs)]
-        result = kept["build"](blocks)
-        return (result, kept["aux"]) if has_aux else result
+        sizes = [x.numel() for x in values]
+        directions = [
+            tuple([_unit(x, i) if k == at else zeros_for(x._meta) for at, n in enumerate(sizes) for i in range(n)])
+            for k, x in enumerate(values)
+        ]
+        outputs, found, build, aux = _pushed(
+            "jacfwd", lambda *v: func(*fill(list(v))[0], **kwargs), values, directions, has_aux
+        )
+        blocks = [fill(_columns(tangents, y, values))[1] for y, tangents in zip(outputs, found)]
+        return (build(blocks), aux) if has_aux else build(blocks)
 
     return call
 
@@ -320,9 +348,15 @@ def _unit(x: Tensor, i: int) -> Tensor:
     return flat.reshape(tuple(x.shape))
 
 
-def _columns(columns: list, y: Tensor, x: Tensor) -> Tensor:
-    shape = (*y.shape, *x.shape)
-    return stack(columns, -1).reshape(shape) if columns else filled(shape, 0, y.dtype, y.device)
+def _columns(tangents: tuple | None, y: Tensor, values: list) -> list[Tensor]:
+    """The Jacobian of a result by each value, from its tangents in the directions of all their elements."""
+    blocks, first = [], 0
+    for x in values:
+        shape, count = (*y.shape, *x.shape), x.numel()
+        some = tangents[first : first + count] if tangents else ()
+        blocks.append(stack(some, -1).reshape(shape) if some else filled(shape, 0, y.dtype, y.device))
+        first += count
+    return blocks
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
