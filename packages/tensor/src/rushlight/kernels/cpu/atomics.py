@@ -104,6 +104,8 @@ def call_kernel(typingctx: Any, function: Any, lo: Any, hi: Any, words: Any, fir
         result = cgutils.alloca_once(builder, pointer)
         exception = cgutils.alloca_once(builder, pointer)
         end = builder.append_basic_block("called")
+        places = [builder.add(first, ir.Constant(cgutils.intp_t, k)) for k in range(MOST_ARGUMENTS)]
+        values = [builder.inttoptr(builder.load(builder.gep(words, [place])), pointer) for place in places]
         switch = builder.switch(count, end)
         for n in range(1, MOST_ARGUMENTS + 1):
             block = builder.append_basic_block(f"arguments{n}")
@@ -112,11 +114,7 @@ def call_kernel(typingctx: Any, function: Any, lo: Any, hi: Any, words: Any, fir
                 kind = ir.FunctionType(
                     ir.IntType(32), [pointer.as_pointer()] * 2 + [cgutils.intp_t] * 2 + [pointer] * n
                 )
-                values = []
-                for k in range(n):
-                    place = builder.gep(words, [builder.add(first, ir.Constant(cgutils.intp_t, k))])
-                    values.append(builder.inttoptr(builder.load(place), pointer))
-                builder.call(builder.inttoptr(function, kind.as_pointer()), [result, exception, lo, hi, *values])
+                builder.call(builder.inttoptr(function, kind.as_pointer()), [result, exception, lo, hi, *values[:n]])
                 builder.branch(end)
         builder.position_at_end(end)
         return context.get_dummy_value()

@@ -24,6 +24,10 @@ SCALARS = {
 }  # fmt: skip
 
 
+# For functions that only kernels call: numba's entries for Python and C would take half of their time to compile.
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 class DataPointer(types.CPointer):
     """A numpy array passed as the bare address of its first element.
 
@@ -47,6 +51,38 @@ def _unbox_data_pointer(typ: Any, obj: Any, c: Any) -> NativeValue:
     address = c.builder.gep(c.builder.bitcast(obj, cgutils.voidptr_t), [ir.Constant(cgutils.intp_t, _DATA_OFFSET)])
     data = c.builder.load(c.builder.bitcast(address, c.context.get_value_type(typ).as_pointer()))
     return NativeValue(data)
+
+
+class ArrayTuple(types.CPointer):
+    """A tuple of numpy arrays, so that one compiled function takes any number of them: see `array_address`.
+
+    Passed as the place of its items in the tuple object, which are the addresses of the array objects.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(types.int64)
+        self.name = "ArrayTuple"
+
+
+register_model(ArrayTuple)(models.PointerModel)
+
+
+@unbox(ArrayTuple)
+def _unbox_array_tuple(typ: Any, obj: Any, c: Any) -> NativeValue:
+    items = c.builder.gep(c.builder.bitcast(obj, cgutils.voidptr_t), [ir.Constant(cgutils.intp_t, tuple.__basicsize__)])
+    return NativeValue(c.builder.bitcast(items, c.context.get_value_type(typ)))
+
+
+@intrinsic
+def array_address(typingctx: Any, arrays: Any, index: Any) -> Any:
+    """The address of the first element of an array in a tuple, as a number."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = builder.load(builder.gep(args[0], [args[1]]))
+        field = builder.add(array, ir.Constant(cgutils.intp_t, _DATA_OFFSET))
+        return builder.load(builder.inttoptr(field, cgutils.intp_t.as_pointer()))
+
+    return types.int64(arrays, types.int64), codegen
 
 
 def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index: Any) -> tuple[Any, Any]:
@@ -254,7 +290,7 @@ truncate_divide = _guarded_division(remainder=False)
 truncate_remainder = _guarded_division(remainder=True)
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(error_model="numpy", **INNER)
 def integer_pow(base, exponent, negative):
     """base ** exponent modulo 2**64 for an int64 and a uint64; every narrower result is its low bits."""
     if negative:  # 1 / base**n rounds to zero except for the units
@@ -268,7 +304,7 @@ def integer_pow(base, exponent, negative):
     return result
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(error_model="numpy", **INNER)
 def gcd(a, b):
     """The greatest common divisor; 0 for two zeros."""
     while b != 0:

@@ -108,8 +108,9 @@ def compile_source(
 ) -> Callable[..., Any]:
     """Native code of the function `kernel` in `source`.
 
-    `signature` has "u64" for a number and "*f32" for an array passed by address, `returns` the result's type if it
-    has one. The callable checks nothing: passing anything but arrays that the kernel's index range fits is a crash.
+    `signature` has "u64" for a number, "*f32" for an array passed by address and "arrays" for a tuple of arrays;
+    `returns` is the result's type if it has one. The callable checks nothing: passing anything but arrays that the
+    kernel's index range fits is a crash.
     """
     key = (source, tuple(signature), returns, *(fingerprint(opaque.function) for opaque in opaques))
     kernel = _kernels.get(key)
@@ -201,9 +202,10 @@ def _write(path: Path | None, result: Any) -> None:
 
 
 def _numba_types(signature: Sequence[str]) -> list[Any]:
-    from rushlight.kernels.cpu.intrinsics import SCALARS, DataPointer
+    from rushlight.kernels.cpu.intrinsics import SCALARS, ArrayTuple, DataPointer
 
-    return [DataPointer(SCALARS[text[1:]]) if text.startswith("*") else SCALARS[text] for text in signature]
+    known = {**SCALARS, "arrays": ArrayTuple()}
+    return [DataPointer(known[text[1:]]) if text.startswith("*") else known[text] for text in signature]
 
 
 def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, digest: str) -> Any:
@@ -236,9 +238,8 @@ def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], r
     # contract only: one rounding for a*b+c where the CPU has it. Nothing that changes NaN, infinities, signed zero or
     # the order of sums.
     result_type = SCALARS[returns] if returns else types.void
-    dispatcher = njit(result_type(*_numba_types(signature)), nogil=True, error_model="numpy", fastmath={"contract"})(
-        namespace["kernel"]
-    )
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": True}
+    dispatcher = njit(result_type(*_numba_types(signature)), **options)(namespace["kernel"])
     (result,) = dispatcher.overloads.values()
     return result
 
@@ -256,6 +257,8 @@ def _jit_opaque(function: Callable[..., Any], jitted: dict[Any, Any]) -> Any:
     """njit a plain function together with the plain functions it calls."""
     from numba import njit
 
+    from rushlight.kernels.cpu.intrinsics import INNER
+
     if function in jitted:
         return jitted[function]
     called = {
@@ -270,7 +273,7 @@ def _jit_opaque(function: Callable[..., Any], jitted: dict[Any, Any]) -> Any:
         function.__defaults__,
         function.__closure__,
     )
-    jitted[function] = njit(nogil=True, error_model="numpy", fastmath={"contract"})(copy)
+    jitted[function] = njit(error_model="numpy", fastmath={"contract"}, **INNER)(copy)
     return jitted[function]
 
 

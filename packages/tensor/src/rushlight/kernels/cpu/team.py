@@ -39,9 +39,6 @@ from rushlight.kernels.cpu.team_words import (
 # Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
 PATIENCE = 200_000
 
-# Few launchers serve all kernels (each costs 0.15 s to compile): the arguments are filled up.
-_WIDTHS = (4, 8, 16, MOST_ARGUMENTS)
-
 _words = np.zeros(WORDS, np.int64)
 
 
@@ -52,23 +49,17 @@ def _work() -> Callable[..., None]:
 
 
 @cache
-def _launcher(count: int) -> Callable[..., int]:
-    names = [f"a{k}" for k in range(count)]
-    source = (
-        f"def kernel(job, words, {', '.join(names)}):\n"
-        f"    arguments = ({''.join(f'address({name}), ' for name in names)})\n"
-        "    return team_launch(job, words, arguments)\n"
-    )
-    return compile_source(source, ("*i64", "*i64", *("*u8" for _ in names)), returns="i64")
+def _launch() -> Callable[..., int]:
+    source = "def kernel(job, words, arrays):\n    return team_launch(job, words, arrays)\n"
+    return compile_source(source, ("*i64", "*i64", "arrays"), returns="i64")
 
 
 class _Shared(NamedTuple):
     """How to share a kernel out: all that does not change from call to call."""
 
-    launcher: Callable[..., int]
+    launch: Callable[..., int]
     job: np.ndarray
     woken: np.ndarray  # the job that does not look whether threads sleep
-    filling: tuple[np.ndarray, ...]  # what the launcher takes more than the kernel
 
 
 # By (kernel, n, grain, threads, number of arrays). Making one costs 3 us, as much as the hand-over.
@@ -88,11 +79,11 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
             pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
             return
         shared = _share_out(*key)
-    launcher, job, woken, filling = shared
-    answer = launcher(job, _words, *arrays, *filling)
+    launch, job, woken = shared
+    answer = launch(job, _words, arrays)
     if answer == SLEEPING:
         _wake(int(job[AWAKE]))
-        answer = launcher(woken, _words, *arrays, *filling)
+        answer = launch(woken, _words, arrays)
     if answer == TAKEN:
         kernel(0, n, *arrays)
 
@@ -104,10 +95,9 @@ def _share_out(kernel: Callable[..., None], n: int, grain: int, threads: int, co
     job = np.array([address_of(kernel), count, n, size, shares, -(-n // size // shares), shares - 1])
     woken = job.copy()
     woken[AWAKE] = 0
-    width = next(width for width in _WIDTHS if width >= count)
     if len(_shared) > 4096:  # sizes that never come back must not pile up
         _shared.clear()
-    made = _Shared(_launcher(width), job, woken, (_words,) * (width - count))
+    made = _Shared(_launch(), job, woken)
     return _shared.setdefault((kernel, n, grain, threads, count), made)
 
 

@@ -3,7 +3,7 @@ shared out."""
 
 from __future__ import annotations
 
-from numba import njit
+from numba import int64, njit
 
 from rushlight.kernels.cpu.atomics import (
     atomic_add,
@@ -15,6 +15,7 @@ from rushlight.kernels.cpu.atomics import (
     give_way,
     pause,
 )
+from rushlight.kernels.cpu.intrinsics import INNER, array_address
 from rushlight.kernels.cpu.team_words import (
     ACTIVE,
     ARGUMENTS,
@@ -36,7 +37,7 @@ from rushlight.kernels.cpu.team_words import (
 )
 
 
-@njit
+@njit(error_model="numpy", **INNER)
 def take_pieces(words, me):
     """Work off my share, then what is left of the others'. A thread keeps its share from job to job: its part of a
     tensor that goes from one operation to the next is in its cache."""
@@ -52,7 +53,8 @@ def take_pieces(words, me):
             call_kernel(kernel, low, min(low + size, n), words, ARGUMENTS, count)
 
 
-@njit
+# The two below are inlined, and `take_pieces` is compiled once for both: a first call waits for all of it.
+@njit(inline="always")
 def work(me, patience, words):
     """Take part in jobs; return when there was none for `patience` cycles."""
     since = cycles()
@@ -76,8 +78,8 @@ def work(me, patience, words):
         since = cycles()
 
 
-@njit
-def launch(job, words, arguments):
+@njit(inline="always")
+def launch(job, words, arrays):
     """Run a job with the team. TAKEN says that another job has it, SLEEPING that a thread is to be woken first."""
     for me in range(job[AWAKE]):
         if atomic_load(words, ASLEEP + me) != 0:
@@ -86,13 +88,13 @@ def launch(job, words, arguments):
         return TAKEN
     for k in range(AWAKE):
         words[KERNEL + k] = job[k]
-    for k in range(len(arguments)):
-        words[ARGUMENTS + k] = arguments[k]
+    for k in range(words[COUNT]):
+        words[ARGUMENTS + k] = array_address(arrays, k)
     for share in range(words[SHARES]):
         words[NEXT + 8 * share] = 0
     atomic_add(words, JOB, 1)
     atomic_store(words, OPEN, 1)
-    take_pieces(words, 0)
+    take_pieces(words, int64(0))  # a plain 0 has a type of its own for numba, which would compile it once more
     atomic_store(words, OPEN, 0)
     waited = 0
     while atomic_load(words, ACTIVE) != 0:
