@@ -254,5 +254,9 @@ def test_jacfwd_runs_the_function_once_and_takes_several_arguments():
 def test_jvp_refuses(primal, tangent, error, message):
     with pytest.raises(error, match=message):
         jvp(cubes, (primal,), (tangent,))
+    with pytest.raises(ValueError, match="input 0 to be floating point"):
+        jacfwd(cubes)(X.long())
+    with pytest.raises(RuntimeError, match="tangent 0 to have the shape"):
+        linearize(cubes, X)[1](X[:2])
     with pytest.raises(RuntimeError, match="only tensors, got int"):
         jvp(lambda x: 1, (X,), (X,))

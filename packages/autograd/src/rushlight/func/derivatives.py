@@ -206,12 +206,16 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     return (*shown, aux) if has_aux else shown
 
 
+def _check_smooth(name: str, what: str, i: int, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: expected a Tensor as {what} {i}, got {type(x).__name__}")
+    if not x._meta.dtype.is_inexact:
+        raise ValueError(f"{name}: expected {what} {i} to be floating point or complex, got {x.dtype}")
+
+
 def _check_direction(name: str, i: int, x: Any, t: Any) -> None:
-    for what, y in (("primal", x), ("tangent", t)):
-        if not isinstance(y, Tensor):
-            raise TypeError(f"{name}: expected a Tensor as {what} {i}, got {type(y).__name__}")
-        if not y._meta.dtype.is_inexact:
-            raise ValueError(f"{name}: expected {what} {i} to be floating point or complex, got {y.dtype}")
+    _check_smooth(name, "primal", i, x)
+    _check_smooth(name, "tangent", i, t)
     if x._meta.shape != t._meta.shape:
         raise RuntimeError(
             f"{name}: expected tangent {i} to have the shape of its primal, {shape_text(x.shape)}, got "
@@ -264,8 +268,13 @@ def linearize(func: Callable, *primals: Any) -> tuple:
         product = _linear(level, outputs)
 
     def push(*tangents: Any) -> Any:
+        directions = flatten(tangents)[0]
+        if len(directions) != len(values):
+            raise RuntimeError(f"linearize: expected {len(values)} tangents, one per primal, got {len(directions)}")
+        for i, (x, t) in enumerate(zip(values, directions)):
+            _check_direction("linearize", i, x, t)
         with enable_grad():
-            return build_output([level.result(t) for t in product(flatten(tangents)[0])])
+            return build_output([level.result(t) for t in product(directions)])
 
     return build_output([level.result(y) for y in outputs]), push
 
@@ -328,6 +337,8 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         values, fill = _chosen("jacfwd", argnums, args)
+        for k, x in enumerate(values):
+            _check_smooth("jacfwd", "input", k, x)
         sizes = [x.numel() for x in values]
         directions = [
             tuple([_unit(x, i) if k == at else zeros_for(x._meta) for at, n in enumerate(sizes) for i in range(n)])
