@@ -8,6 +8,8 @@ import pytest
 import rushlight
 from rushlight.autograd import Function
 from rushlight.autograd import forward_ad as fw
+from rushlight.core.declare import structured
+from rushlight.utils.checkpoint import checkpoint
 
 X = rushlight.tensor([0.5, 1.0, 2.0], dtype=rushlight.float64)
 V = rushlight.tensor([1.0, -2.0, 3.0], dtype=rushlight.float64)
@@ -203,18 +205,22 @@ def test_custom_functions_that_return_or_change_their_argument(level):
     assert Twice.apply(x) is x and tangent(x) == (V * 2).tolist()
 
 
-def test_tangents_do_not_keep_tensors_alive(level):
-    from rushlight.autograd.forward_ad import _current
+def test_an_op_in_other_ops_is_followed_into_them(level):
+    def doubled(x):
+        return x + x
 
+    op = structured("doubled", lambda input: input.with_grad(False), registered=False, decomposition=doubled)
+    assert tangent(op(fw.make_dual(X, V))) == (V * 2).tolist()
+
+
+def test_tangents_do_not_keep_tensors_alive(level):
     x = fw.make_dual(X, V)
     for _ in range(3):
         x = x * 2
-    assert len(_current.level.tangents) == 1
+    assert len(fw._current.level.tangents) == 1
 
 
 def test_gradients_through_a_checkpoint_have_tangents(level):
-    from rushlight.utils.checkpoint import checkpoint
-
     x = fw.make_dual(X.clone().requires_grad_(), V)
     y = checkpoint(lambda x: (x.exp() * x).sum(), x, use_reentrant=False)
     (g,) = rushlight.autograd.grad(y, x)

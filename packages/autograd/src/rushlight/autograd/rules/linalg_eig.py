@@ -1,6 +1,6 @@
 """Gradients of eigenvalues and eigenvectors."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.registry import jvp, vjp
 from rushlight.ops.linalg_eig import eig_op, eigh_op
 from rushlight.ops.linalg_solve import adjoint, solve_op
 from rushlight.ops.ranges import eye
@@ -35,5 +35,13 @@ def _eig(g0, g1, ans0, ans1):
     return solve_op.apply((adjoint(ans1), inner @ adjoint(ans1)))
 
 
+def _eigh_along(d_input, ans0, ans1):
+    """`d w = diag(P)` and `d V = V (P / gaps)` without its diagonal, for `P = V^H dA V`."""
+    inner = adjoint(ans1) @ ((d_input + adjoint(d_input)) * 0.5) @ ans1
+    along = inner.diagonal(0, -2, -1)
+    return along.real if along.dtype.is_complex else along, ans1 @ (_off_diagonal(inner) / _gaps(ans0))
+
+
 vjp(eigh_op, input=_eigh)
+jvp(eigh_op, _eigh_along)
 vjp(eig_op, input=_eig)
