@@ -55,6 +55,15 @@ def test_levels_end():
         fw.make_dual(X, V)
 
 
+def test_a_function_in_a_level():
+    @fw.dual_level()
+    def slope(x):
+        return fw.unpack_dual(fw.make_dual(x, V).exp()).tangent
+
+    for _ in range(2):
+        np.testing.assert_allclose(slope(X).tolist(), (X.exp() * V).tolist())
+
+
 @pytest.mark.parametrize("arguments, error, message", [
     (lambda: (X, V[:2]), RuntimeError, r"size \[3\] while the given forward gradient is of size \[2\]"),
     (lambda: (X, V.long()), ValueError, "Expected tangent to be floating point or complex"),

@@ -45,7 +45,9 @@ class _Level:
         known = all_tangents(x)
         y = x.detach() if x.requires_grad and not (self.outer and self._reaches_out(x)) else x
         for level, tangents in known:
-            level.set(y, tuple([self.result(t) for t in tangents]))
+            shown = tuple([self.result(t) for t in tangents])
+            if y is not x or any(a is not b for a, b in zip(shown, tangents)):
+                level.set(y, shown)
         return y
 
     def _reaches_out(self, x: Tensor) -> bool:
@@ -340,10 +342,12 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
         for k, x in enumerate(values):
             _check_smooth("jacfwd", "input", k, x)
         sizes = [x.numel() for x in values]
-        directions = [
-            tuple([_unit(x, i) if k == at else zeros_for(x._meta) for at, n in enumerate(sizes) for i in range(n)])
-            for k, x in enumerate(values)
-        ]
+        directions = []
+        for k, x in enumerate(values):
+            zeros = zeros_for(x._meta)
+            directions.append(
+                tuple([_unit(x, i) if k == at else zeros for at, n in enumerate(sizes) for i in range(n)])
+            )
         outputs, found, build, aux = _pushed(
             "jacfwd", lambda *v: func(*fill(list(v))[0], **kwargs), values, directions, has_aux
         )
