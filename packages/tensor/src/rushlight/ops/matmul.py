@@ -127,6 +127,8 @@ def _prepared(
     return gemm.prepared(
         out.numpy.char, result, (left[0], in_bytes[0]), (shape, in_bytes[1]), in_bytes[2] or None, out.shape
     )
+
+
 # linear
 
 
@@ -174,11 +176,25 @@ def _linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.nd
     return result if bias is None else np.add(result, bias, result if result.ndim else None)
 
 
+def _affine(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    result = np.matmul(x, weight)
+    result += bias
+    return result
+
+
 @planner(linear_op)
 def _plan_linear(metas: tuple[Meta, Meta, Meta | None], params: tuple, out: Meta) -> Callable | None:
-    """Large products have all but the numbers decided with the plan; the bias is added as tiles of it are made."""
+    """The route is chosen with the plan; in large products the bias is added as tiles of it are made."""
     x, weight, bias = metas
-    if out.numel * x.shape[-1] < gemm.WORTH or weight.ndim != 2 or x.numel == x.shape[-1] or weight.shape[0] == 1:
+    if weight.ndim != 2:
+        return None
+    work, vector = out.numel * x.shape[-1], x.numel == x.shape[-1] or weight.shape[0] == 1
+    simple = x.ndim == 2 and not vector and _by_lines(x) and _by_lines(weight)
+    if work < (gemm.WORTH if simple else SMALL) and x.dtype not in HALF:
+        if bias is None:
+            return lambda x, w, b: wrap(quiet(np.matmul, x._array, w._array.T), out)
+        return lambda x, w, b: wrap(quiet(_affine, x._array, w._array.T, b._array), out)
+    if work < gemm.WORTH or vector:
         return None
     if x.ndim != 2 and not x.contiguous or bias is not None and (bias.ndim > 1 or bias.numel == 1):
         return None
