@@ -9,7 +9,8 @@ import pytest
 
 from rushlight.kernels.cpu import pool, team
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
-from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, NEXT
+from rushlight.kernels.cpu.jit import compile_source
+from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, MOST_ARGUMENTS, NEXT
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,18 @@ def test_every_element_once(count, n, grain):
     for _ in range(50):
         team.run_kernel(count, n, grain, x, x)
     assert (x[:n] == 50).all() and not x[n:].any()
+
+
+@pytest.mark.parametrize("number", [1, 2, MOST_ARGUMENTS, MOST_ARGUMENTS + 1])
+def test_every_array_in_its_place(number):
+    names = [f"a{k}" for k in range(number)]
+    lines = [f"        store({name}, u64(i), i64({k} + i))\n" for k, name in enumerate(names)]
+    source = f"def kernel(lo, hi, {', '.join(names)}):\n    for i in range(lo, hi):\n{''.join(lines)}"
+    kernel = compile_source(source, ("i64", "i64", *["*i64"] * number))
+    arrays = [np.full(1000, -1) for _ in names]
+    team.run_kernel(kernel, 1000, 10, *arrays)
+    for k, array in enumerate(arrays):
+        assert (array == np.arange(k, k + 1000)).all()
 
 
 def test_callers_share_the_team(count):
