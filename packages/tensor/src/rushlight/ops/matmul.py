@@ -186,7 +186,7 @@ def _affine(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
 def _plan_linear(metas: tuple[Meta, Meta, Meta | None], params: tuple, out: Meta) -> Callable | None:
     """The route is chosen with the plan; in large products the bias is added as tiles of it are made."""
     x, weight, bias = metas
-    if weight.ndim != 2:
+    if weight.ndim != 2 or x.ndim > 2 and not x.contiguous:  # numpy would lay the result out as the input
         return None
     work, vector = out.numel * x.shape[-1], x.numel == x.shape[-1] or weight.shape[0] == 1
     simple = x.ndim == 2 and not vector and _by_lines(x) and _by_lines(weight)
@@ -196,7 +196,7 @@ def _plan_linear(metas: tuple[Meta, Meta, Meta | None], params: tuple, out: Meta
         return lambda x, w, b: wrap(quiet(_affine, x._array, w._array.T, b._array), out)
     if work < gemm.WORTH or vector:
         return None
-    if x.ndim != 2 and not x.contiguous or bias is not None and (bias.ndim > 1 or bias.numel == 1):
+    if bias is not None and (bias.ndim > 1 or bias.numel == 1):
         return None
     added = None if bias is None else (0, *bias.strides)
     run = _prepared(x, weight.shape[::-1], weight.strides[::-1], added, out)
