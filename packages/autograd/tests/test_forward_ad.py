@@ -129,6 +129,12 @@ def test_in_place_with_itself_and_random(level):
     assert tangent(x.uniform_()) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("dtype", [rushlight.float64, rushlight.complex128])
+def test_the_norm_at_zero_has_the_tangent_zero(level, dtype):
+    x = fw.make_dual(rushlight.zeros(2, dtype=dtype), rushlight.ones(2, dtype=dtype))
+    assert tangent(rushlight.linalg.vector_norm(x)) == 0
+
+
 def test_promotion_and_broadcasting(level):
     x = fw.make_dual(rushlight.ones(2, 1, dtype=rushlight.float32), rushlight.ones(2, 1))
     y = x + X

@@ -11,6 +11,9 @@ def _vector_norm(g, input, ans, dim, keepdim, ord):
     meta = input._meta
     if ord == 0:
         return None
+    if ord == 2:
+        zero = ans == 0  # no 0 / 0, not even where it is thrown away: its derivative would be one as well
+        return input * spread((g / ans.masked_fill(zero, 1)).masked_fill(zero, 0), meta, dim, keepdim)
     g, ans = (spread(x, meta, dim, keepdim) for x in (g, ans))
     if ord == 1:
         return input.sgn() * g
@@ -18,8 +21,6 @@ def _vector_norm(g, input, ans, dim, keepdim, ord):
         hits = input.abs() == ans
         shares = hits.sum(dim, keepdim=True)
         return input.sgn() * (g / shares).masked_fill(~hits, 0)
-    if ord == 2:
-        return input * (g / ans).masked_fill(ans == 0, 0)
     if ord < 2:
         size = input.abs()
         scale = (size ** (ord - 1)).masked_fill(size == 0, 0)
