@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import contiguous_format, has_format, memory_format, preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel
+from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, planner
 from rushlight.core.overlap import check_apart
+from rushlight.core.quiet import quiet
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor
+from rushlight.core.writable import refuse
 from rushlight.kernels.cpu.copy import LARGE, assign
 from rushlight.ops.allocation import number_array
 
@@ -181,6 +184,27 @@ fill_op = updating(
     reference=lambda x, value: np.full_like(x, value),
     errors=lambda: [ErrorSample((_MATRIX, _MATRIX), (), RuntimeError, "0-dimensional")],
 )
+
+
+@planner(INPLACE[fill_op])
+def _plan_fill(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
+    """Few elements get a number without the questions that only a tensor as the value raises."""
+    target, value = metas
+    if not value.weak or target.numel >= LARGE:
+        return None
+
+    def run(target: Tensor, value: Any) -> Tensor:
+        array = target._array
+        if not array.flags.writeable:
+            refuse(INPLACE[fill_op])
+        if value.__class__ in (float, int) and 0 <= value <= 127:
+            array.fill(value)
+        else:
+            quiet(_fill, array, value)
+        target.storage().version += 1
+        return target
+
+    return run
 
 
 @function()

@@ -109,8 +109,10 @@ def native_words(seed: int, first: int, count: int) -> np.ndarray:
 # 60 us for 4 counters and 120 for 1024.
 SMALL = 512
 STOCK = 1024
-# By conversion: (seed, dtype, first counter, elements). What a counter gives does not depend on when it is asked.
-_stocks: dict[Callable, tuple[int, np.dtype, int, np.ndarray]] = {}
+# By conversion: (seed, dtype, first counter, how many elements, these). What a counter gives does not depend on when it
+# is asked.
+_stocks: dict[Callable, tuple[int | None, np.dtype | None, int, int, np.ndarray]] = {}
+_NO_STOCK = (None, None, 0, -1, np.empty(0))
 
 
 def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:
@@ -120,13 +122,13 @@ def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, c
     """
     if n > SMALL:
         return _generate(seed, offset, n, dtype, words_each, convert)
-    have_seed, have_dtype, first, elements = _stocks.get(convert, (None, None, 0, None))
+    have_seed, have_dtype, first, last, elements = _stocks.get(convert) or _NO_STOCK
     start = (offset - first) * (4 // words_each)
-    if have_seed != seed or have_dtype != dtype or not 0 <= start <= elements.size - n:
+    if not 0 <= start <= last - n or have_seed != seed or have_dtype != dtype:
         start, elements = 0, _generate(seed, offset, STOCK * (4 // words_each), dtype, words_each, convert)
         if len(_stocks) > 64:  # every range of integers has a conversion of its own
             _stocks.clear()
-        _stocks[convert] = (seed, dtype, offset, elements)
+        _stocks[convert] = (seed, dtype, offset, elements.size, elements)
     return elements[start : start + n].copy()
 
 
