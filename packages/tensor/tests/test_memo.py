@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.core import dispatch
+from rushlight.core import dispatch, memo
 
 SIZES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 
@@ -116,3 +116,34 @@ def test_a_handler_sees_every_call():
         x.t()
         rushlight.zeros(2, 3)
     assert names.seen == ["permute", "full"]
+
+
+def test_floats_and_sizes_among_other_arguments_are_told_apart():
+    for _ in range(3):
+        assert rushlight.arange(0, 3, 1.0).dtype is rushlight.float32
+        assert rushlight.arange(0, 3, 1).dtype is rushlight.int64
+        assert rushlight.randint(0, 3, (2, 2)).shape == (2, 2)
+        with pytest.raises(TypeError, match="size must be ints"):
+            rushlight.randint(0, 3, (2.0, 2))
+    assert memo._check((0.0, (1,)))((0.0, (1,))) and not memo._check((0.0, (1,)))((-0.0, (1,)))
+    assert memo._check((float("nan"),)) is None
+
+
+@pytest.mark.parametrize("dtype", [rushlight.bool, rushlight.uint8, rushlight.bfloat16, rushlight.complex64])
+@pytest.mark.parametrize("value", [0, 3, 2.5, True, -1.5])
+def test_filling_few_elements_converts_as_numpy_does(dtype, value):
+    if dtype is rushlight.uint8 and value == -1.5:
+        return
+    x = rushlight.ones(4, 6, dtype=dtype)
+    part = x[1:, ::2]
+    version = x._version
+    assert part.fill_(value) is part and x._version == version + 1
+    assert part.tolist() == rushlight.full((3, 3), value).to(dtype).tolist()
+    assert x[0].tolist() == [1] * 6 and x[1:, 1].tolist() == [1] * 3
+
+
+def test_filling_memory_that_is_read_only_is_refused():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        rushlight.from_numpy(array).fill_(1)

@@ -93,6 +93,10 @@ def _check(args: tuple) -> Callable[[tuple], bool] | None:
     kinds = tuple(map(type, args))
     if all(kind is int or kind in _PLAIN for kind in kinds):
         return lambda others: tuple(map(type, others)) == kinds
+    parts = [x for part in args for x in (part if type(part) is tuple else (part,))]
+    if all(type(x) in (int, float) and x == x or type(x) in _PLAIN for x in parts):
+        text = repr(args)  # tells 2.0 from 2 and 0.0 from -0.0, inside of a tuple, too
+        return lambda others: repr(others) == text
     return None
 
 

@@ -77,7 +77,7 @@ def _ends(name: str, start: Any, end: Any, steps: Any, wanted: Any) -> tuple[Num
     return values[0], values[1], steps.__index__(), found
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def linspace(
     start: Number | Tensor,
     end: Number | Tensor,
