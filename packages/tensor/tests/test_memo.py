@@ -142,8 +142,20 @@ def test_filling_few_elements_converts_as_numpy_does(dtype, value):
     assert x[0].tolist() == [1] * 6 and x[1:, 1].tolist() == [1] * 3
 
 
-def test_filling_memory_that_is_read_only_is_refused():
+def test_writing_into_memory_that_is_read_only_is_refused():
     array = np.zeros(3)
     array.flags.writeable = False
     with pytest.raises(RuntimeError, match="read-only"):
         rushlight.from_numpy(array).fill_(1)
+    with pytest.raises(RuntimeError, match="read-only"):
+        rushlight.from_numpy(array).copy_(rushlight.ones(3))
+
+
+def test_copying_few_elements_broadcasts_and_refuses_overlap():
+    x = rushlight.zeros(3, 4)
+    version = x._version
+    assert x.T.copy_(rushlight.arange(3.0)).tolist() == [[0, 1, 2]] * 4 and x._version == version + 1
+    assert x.copy_(x).tolist() == [[i] * 4 for i in range(3)]
+    row = rushlight.arange(4.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        row[1:].copy_(row[:-1])

@@ -61,7 +61,7 @@ def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
             high = int(np.iinfo(dtype).max)
             fits = -high - 1 <= value <= high
         else:
-            fits = not math.isfinite(value) or abs(value) <= dtypes.finfo(dtypes.from_numpy_dtype(dtype)).max
+            fits = not math.isfinite(value) or abs(value) <= dtypes.largest(dtypes.from_numpy_dtype(dtype))
         if not fits:
             raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
     return np.asarray(value).astype(dtype)

@@ -132,6 +132,26 @@ def _copy(target: np.ndarray, src: np.ndarray, non_blocking: bool) -> None:
     assign(target, src)
 
 
+@planner(copy_op)
+def _plan_copy(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
+    """Few elements of the same dtype are numpy's to copy; only operands of one storage may overlap."""
+    target, src = metas
+    if src.weak or src.dtype is not target.dtype or src.device.type != "cpu" or target.numel >= LARGE:
+        return None
+
+    def run(target: Tensor, src: Tensor) -> Tensor:
+        array, storage = target._array, target.storage()
+        if not array.flags.writeable:
+            refuse(copy_op)
+        if src._storage is storage:
+            check_apart("copy_", array, (src._array,), itself=True)
+        array[...] = src._array
+        storage.version += 1
+        return target
+
+    return run
+
+
 @function(out=False, public=False)
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Overwrite this tensor with the values of `src`, which broadcasts and converts to fit.

@@ -66,9 +66,9 @@ def uniform_(
         return copy_(input, (parts * (to - low) + low).view(input.dtype).squeeze(-1))
     if not low <= to:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
-    if to - low > dtypes.finfo(input.dtype).max:
+    if to - low > dtypes.largest(input.dtype):
         raise RuntimeError(
-            f"uniform_: expects to-from <= {dtypes.finfo(input.dtype).max}, but found to={to} and from={low}"
+            f"uniform_: expects to-from <= {dtypes.largest(input.dtype)}, but found to={to} and from={low}"
         )
     values = draw(uniform_op, input._meta.shape, input.dtype, input.device, generator)
     if (low, to) != (0, 1):
