@@ -32,7 +32,7 @@ def _caster(compute: np.dtype, m: Meta | None) -> Callable | None:
         kind = compute.type
         if compute.kind in "iu":
             return lambda x: np.array(x).astype(compute)[()]  # wraps around, as in PyTorch
-        return lambda x: kind(x)
+        return kind
     if m.numpy == compute:
         return None
     return lambda x: x._array.astype(compute)

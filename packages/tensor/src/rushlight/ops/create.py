@@ -368,8 +368,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
         >>> a
         array([5., 0.])
     """
-    if type(array) is np.ndarray and array.base is None and array.flags.c_contiguous:
-        return wrap(array, of_array(array), whole_storage(array))
+    if type(array) is np.ndarray and array.base is None:
+        found = of_array(array)
+        if found.contiguous:
+            return wrap(array, found, whole_storage(array))
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"from_numpy: array must be a numpy.ndarray, got {type(array).__name__}; use rushlight.tensor(...)"
