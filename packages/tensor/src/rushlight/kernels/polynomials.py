@@ -212,12 +212,7 @@ def pow(a: Any, b: Any) -> Any:
     """2**(b log2(abs(a))) in float64, with the sign and the exceptions that C gives pow."""
     x, y = s.cast(a, np.float64), s.cast(b, np.float64)
     power = s.cast(polynomials64.exp2(y * polynomials64.log2(s.abs(x))), np.float32)
-    whole = (b == s.trunc(b)) | (s.abs(b) == math.inf)
-    odd = whole & (0.5 * b != s.trunc(0.5 * b)) & (s.abs(b) < math.inf)
-    power = s.select(odd, s.copysign(power, a), power)
-    power = s.select((a < 0) & (a > -math.inf) & (b == b) & ~whole, s.constant(math.nan, a), power)
-    one = (b == 0) | (a == 1) | ((a == -1) & (s.abs(b) == math.inf))
-    return s.select(one, s.constant(1.0, a), power)
+    return polynomials64.signed_power(a, b, power)
 
 
 def fmod(a: Any, b: Any) -> Any:

@@ -219,7 +219,67 @@ def hypot(a: Any, b: Any) -> Any:
     return s.select((a == math.inf) | (b == math.inf), s.constant(math.inf, a), length)
 
 
+# (log((1 + t) / (1 - t)) / t - 2) / z - 2/3, divided by z = t**2: what follows 2/3 in the series of the logarithm.
+_LOG_AFTER = (
+    0.3999999999999998, 0.28571428571445123, 0.2222222221753417, 0.1818181887055698, 0.15384556856474535,
+    0.1333631791765222, 0.11674809361206977, 0.11989082692646853,
+)  # fmt: skip
+
+
+def _log2_pair(x: Any) -> tuple[Any, Any]:
+    """log2 of x > 0 as the sum of two numbers, within 2**-62 or so of it: 2 t + t**3 (2/3 + ...), t = f / (2 + f)."""
+    e, f = _log_parts(x)
+    below = 2.0 + f
+    inverse = 1.0 / below
+    t = f * inverse
+    t_low = (fused(-t, below, f) - t * (f - (below - 2.0))) * inverse
+    z = t * t
+    z_low = fused(t, t, -z) + 2.0 * t * t_low
+    cube = t * z
+    cube_low = fused(t, z, -cube) + fused(t, z_low, t_low * z)
+    rest = fused(z, horner(z, *_LOG_AFTER), 3.700743415417188e-17)  # 2/3 is not a float64
+    factor = rest + 0.6666666666666666
+    factor_low = (0.6666666666666666 - factor) + rest
+    term = cube * factor
+    term_low = fused(cube, factor, -term) + fused(cube, factor_low, cube_low * factor)
+    natural = fused(t, 2.0, term)
+    natural_low = (fused(t, 2.0, -natural) + term) + fused(t_low, 2.0, term_low)
+    high = natural * 1.4426950408889634
+    low = fused(natural, 1.4426950408889634, -high)
+    low = low + fused(natural, 2.0355273740931033e-17, natural_low * 1.4426950408889634)
+    total = e + high
+    return total, ((e - total) + high) + low
+
+
+def pow(a: Any, b: Any) -> Any:
+    """2**(b log2(abs(a))), with twice the digits until the exponent is split into its whole part and the rest."""
+    x = s.abs(a)
+    high, low = _log2_pair(x)
+    high = s.select(x < math.inf, s.select(x == 0, s.constant(-math.inf, x), high), x)
+    power = b * high
+    low = fused(b, high, -power) + b * low
+    # Half of the result is what is scaled, so that it overflows only where the result does.
+    clamped = s.select(power > 1024.4, 1024.4, s.select(power < -1076.0, -1076.0, power))
+    low = s.select(s.abs(power) < 2000.0, low, 0.0)
+    shifted = clamped + _ROUND
+    r = ((clamped - (shifted - _ROUND)) + low) * math.log(2.0)
+    tiny = power < -1020.0
+    moved = s.bitcast(_exp_less_one(r) + 1.0, np.int64) + (s.cast(tiny, np.int64) * (65 << 52) - (1 << 52))
+    value = _scale(s.bitcast(moved, np.float64), shifted) * s.select(tiny, s.constant(2.0**-64, x), 2.0)
+    return signed_power(a, b, s.select(s.isnan(power), power, value))
+
+
+def signed_power(a: Any, b: Any, power: Any) -> Any:
+    """abs(a)**b with the sign and the exceptions that C gives pow."""
+    whole = (b == s.trunc(b)) | (s.abs(b) == math.inf)
+    odd = whole & (0.5 * b != s.trunc(0.5 * b)) & (s.abs(b) < math.inf)
+    power = s.select(odd, s.copysign(power, a), power)
+    power = s.select((a < 0) & (a > -math.inf) & (b == b) & ~whole, s.constant(math.nan, a), power)
+    one = (b == 0) | (a == 1) | ((a == -1) & (s.abs(b) == math.inf))
+    return s.select(one, s.constant(1.0, a), power)
+
+
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
     (getattr(s, function.__name__), "float64"): function
-    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot)
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot, pow)
 }
