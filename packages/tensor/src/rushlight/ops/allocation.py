@@ -13,8 +13,9 @@ from rushlight.core.declare import structured
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.quiet import quiet
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import allocator
 
 _PIECE = 1 << 13
@@ -49,6 +50,25 @@ def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
     small = value.__class__ in (int, float) and 0 <= value <= 127  # every dtype holds it
     array.fill(value if small else quiet(number_array, value, dtype.numpy))
     return array
+
+
+@planner(full_op)
+def _plan_full(metas: tuple[Meta], params: tuple, out: Meta) -> Callable | None:
+    """Few elements: numpy's zeros, filled where the number is another one."""
+    if not metas[0].weak or out.numel > _PIECE:
+        return None
+    shape, kind, zeros = out.shape, out.numpy, np.zeros
+
+    def run(value: Any) -> Tensor:
+        if value.__class__ is int and 0 <= value <= 127:
+            array = zeros(shape, kind)
+            if value:
+                array.fill(value)
+        else:
+            array = _full(value, *params)
+        return wrap(array, out)
+
+    return run
 
 
 def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
