@@ -139,9 +139,9 @@ def in_pieces(length: int, dtype: dtype, numbers: Callable[[int, int], np.ndarra
     numbers: 1.5 ms either way).
     """
     if length <= _PIECE:
-        return quiet(numbers(0, length).astype, dtype.numpy)
+        return quiet(lambda: numbers(0, length).astype(dtype.numpy))
     result = allocator.empty((length,), dtype.numpy)
     for lo in range(0, length, _PIECE):
         hi = min(lo + _PIECE, length)
-        quiet(np.copyto, result[lo:hi], numbers(lo, hi), "unsafe")
+        quiet(lambda lo, hi: np.copyto(result[lo:hi], numbers(lo, hi), "unsafe"), lo, hi)
     return result

@@ -14,6 +14,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
+from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor
 from rushlight.ops.allocation import arange_op, in_pieces
 from rushlight.ops.create import Device, as_dtype, finish
@@ -36,13 +37,13 @@ linspace_op = structured(
 )
 
 
-@kernel(linspace_op, "cpu")
+@kernel(linspace_op, "cpu", exact=True)
 def _linspace(start: Number, end: Number, steps: int, dtype: dtype, device: Any) -> np.ndarray:
     if dtype.category == 1:
         start, end = int(start), int(end)
     wide = np.complex128 if dtype.is_complex else np.float64
     if steps == 1:
-        return np.full(1, start, wide).astype(dtype.numpy)
+        return quiet(np.full(1, start, wide).astype, dtype.numpy)
     step = (end - start) / max(steps - 1, 1)
     half = steps // 2  # from both ends, so that the ends are exact and the numbers symmetric
 
