@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.kernels import polynomials64
+from rushlight.kernels import periodic, polynomials64
 from rushlight.kernels.expand import Expansion
 from rushlight.kernels.horner import fused, horner, log_edges
 from rushlight.kernels.inverse import INVERSES
@@ -231,7 +231,35 @@ def fmod(a: Any, b: Any) -> Any:
     return s.copysign(s.cast(rest, np.float32), a)
 
 
+# Stirling's series: B_2k / (2k (2k - 1)) for k = 1 to 7 (DLMF 5.11.1).
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+
+def lgamma(x: Any) -> Any:
+    """In float64: Stirling's series from 8 on, below it at abs(x) + 8 less the logarithm of the eight factors between.
+
+    A negative x is reflected, log(pi / abs(x sin(pi x))) - lgamma(-x); both logarithms there are taken as one.
+    """
+    wide = s.cast(x, np.float64)
+    z = s.abs(wide)
+    low = z < 8.0
+    factors = z
+    for k in range(1, 8):
+        factors = factors * (z + float(k))
+    factors = s.select(low, factors, 1.0)
+    w = s.select(low, z + 8.0, z)
+    inverse = 1.0 / w
+    series = fused(w - 0.5, polynomials64.log(w), 0.5 * math.log(2.0 * math.pi) - w)
+    series = fused(inverse, horner(inverse * inverse, *_STIRLING), series)
+    negative = wide < 0
+    sine = s.abs(periodic.sin((wide - s.rint(wide)) * math.pi))
+    rest = polynomials64.log(s.select(negative, math.pi * factors, 1.0) / s.select(negative, z * sine, factors))
+    value = s.cast(rest + s.select(negative, -series, series), np.float32)
+    value = s.select((x == 1) | (x == 2), s.constant(0.0, x), value)
+    return s.select(s.abs(x) == math.inf, s.constant(math.inf, x), value)
+
+
 POLYNOMIALS: dict[tuple[s.Function, str], Expansion] = {
     (getattr(s, function.__name__), "float32"): function
-    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot, pow, fmod)
+    for function in (exp, exp2, expm1, log, log2, log10, log1p, tanh, erf, erfc, hypot, pow, fmod, lgamma)
 } | polynomials64.POLYNOMIALS | INVERSES
