@@ -41,6 +41,21 @@ class Call:
     def time_randn(self):
         return self.torch.randn(16)
 
+    def time_linspace(self):
+        return self.torch.linspace(0, 1, 16)
+
+    def time_randint(self):
+        return self.torch.randint(0, 10, (16,))
+
+    def time_fill(self):
+        self.y.fill_(0.5)
+
+    def time_copy(self):
+        self.y.copy_(self.x)
+
+    def time_linear(self):
+        return self.torch.nn.functional.linear(self.matrix, self.matrix, self.matrix[0])
+
     def time_reshape(self):
         return self.matrix.reshape(2, 8)
 

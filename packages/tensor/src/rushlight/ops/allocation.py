@@ -14,7 +14,7 @@ from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel, planner
-from rushlight.core.quiet import quiet
+from rushlight.core.quiet import out_of_memory, quiet
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import allocator
 
@@ -54,18 +54,22 @@ def _full(value: Any, shape: tuple, dtype: dtype, device: device) -> np.ndarray:
 
 @planner(full_op)
 def _plan_full(metas: tuple[Meta], params: tuple, out: Meta) -> Callable | None:
-    """Few elements: numpy's zeros, filled where the number is another one."""
-    if not metas[0].weak or out.numel > _PIECE:
+    """numpy's zeros; few elements are filled where the number is another one."""
+    if not metas[0].weak:
         return None
     shape, kind, zeros = out.shape, out.numpy, np.zeros
+    limit = 127 if out.numel <= _PIECE else 0
 
     def run(value: Any) -> Tensor:
-        if value.__class__ is int and 0 <= value <= 127:
-            array = zeros(shape, kind)
-            if value:
-                array.fill(value)
-        else:
-            array = _full(value, *params)
+        try:
+            if value.__class__ is int and 0 <= value <= limit:
+                array = zeros(shape, kind)
+                if value:
+                    array.fill(value)
+            else:
+                array = _full(value, *params)
+        except MemoryError as error:
+            raise out_of_memory(error) from None
         return wrap(array, out)
 
     return run
