@@ -91,3 +91,12 @@ def test_ldl_solve_refuses_pivots_that_would_leave_the_matrix(pivots):
 def test_cross_entropy_refuses_classes_out_of_range(index):
     with pytest.raises(IndexError, match="out of bounds for 9 classes"):
         EXPORTS["nn.functional.cross_entropy"](rushlight.zeros(2, 9), rushlight.tensor([0, index]))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 2, 3), (2, 0, 1, 3), (0, 1, 3, 2)])
+def test_small_affine_maps_lie_in_memory_as_their_metadata_says(order):
+    x = rushlight.arange(120.0).reshape(2, 3, 4, 5).permute(order)
+    weight, bias = rushlight.ones(6, x.shape[-1]), rushlight.arange(6.0)
+    result = rushlight.nn.functional.linear(x, weight, bias)
+    assert result.is_contiguous() and result.numpy().flags.c_contiguous
+    assert result.tolist() == (x.numpy() @ weight.numpy().T + bias.numpy()).tolist()
