@@ -276,7 +276,7 @@ READS = {
     "pairs": lambda x, i: x.reshape(8, 1)[i, i * 0],
     "scatter": lambda x, i: x.scatter(0, i, 1.0),
     "scatter_add": lambda x, i: x.scatter_add(0, i, x),
-    "embedding": lambda x, i: rushlight.nn.functional.embedding(i, x.reshape(8, 1)),
+    "embedding": lambda x, i: rushlight.embedding(x.reshape(8, 1), i),
 }
 
 

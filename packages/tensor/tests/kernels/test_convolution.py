@@ -34,7 +34,8 @@ def cases(draw, dtypes=(np.float32, np.float64)) -> Case:
             for _ in range(count)]  # fmt: skip
     kernel, stride, dilation, padding = zip(*each)
     most = {1: 600, 2: 30, 3: 8}[count]
-    size = tuple([draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), most)) for k, _, d, p in each])
+    least = [max(1, d * (k - 1) + 1 - 2 * p) for k, _, d, p in each]
+    size = tuple([draw(st.integers(n, max(n, most))) for n in least])
     out = tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, (k, s, d, p) in zip(size, each)])
     groups, n = draw(st.sampled_from([1, 1, 2, 4])), draw(st.integers(1, 3))
     channels, filters = groups * draw(st.integers(1, 5)), groups * draw(st.integers(1, 11))

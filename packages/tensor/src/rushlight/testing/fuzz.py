@@ -144,7 +144,7 @@ def _values(op: Op, case: Case, i: int, x: np.ndarray, rng: np.random.Generator)
             info = np.iinfo(kind.numpy) if kind is not dtypes.bool else None
             x = np.nan_to_num(x.real)
             x = np.clip(x, float(info.min), float(info.max) * (1 - 1e-9)) if info else x
-        return np.asarray(x).astype(kind.numpy)
+        return np.asarray(x if kind.is_complex else np.real(x)).astype(kind.numpy)
 
 
 def _extremes(kind: dtypes.dtype, one_step: bool) -> np.ndarray:
