@@ -29,7 +29,7 @@ class Along:
 
 
 class CrossEntropy:
-    params = [(64, 1000), (50_000, 10)]
+    params = ([(64, 1000), (50_000, 10)],)
     param_names = ("shape",)
 
     def setup(self, shape):
