@@ -44,7 +44,26 @@ class _LogitRelaxed(_Binary):
         return temperature.log() + difference - 2 * difference.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class _Relaxed(TransformedDistribution):
+    """What both relaxed distributions show of the one that they transform."""
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Tensor:
+        """The probability of success, or of each choice."""
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log-odds of success, or the logarithm of the probability of each choice."""
+        return self.base_dist.logits
+
+
+class RelaxedBernoulli(_Relaxed):
     """Numbers in (0, 1) that gather at 0 and 1 as the temperature falls (Maddison et al. 2016)."""
 
     arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -54,21 +73,6 @@ class RelaxedBernoulli(TransformedDistribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         super().__init__(_LogitRelaxed(temperature, probs, logits), SigmoidTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def probs(self) -> Tensor:
-        """The probability of success."""
-        return self.base_dist.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log-odds of success."""
-        return self.base_dist.logits
 
 
 class _ExpRelaxed(Distribution):
@@ -115,7 +119,7 @@ class _ExpRelaxed(Distribution):
         return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """Probability vectors that gather at the corners as the temperature falls (Jang et al. 2016)."""
 
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -125,18 +129,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         super().__init__(_ExpRelaxed(temperature, probs, logits), ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def probs(self) -> Tensor:
-        """The probability of each choice."""
-        return self.base_dist.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithm of each probability."""
-        return self.base_dist.logits
