@@ -1,5 +1,7 @@
 """Functions that remember their calls: a second call is the first one, and only an equal call is."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -159,3 +161,20 @@ def test_copying_few_elements_broadcasts_and_refuses_overlap():
     row = rushlight.arange(4.0)
     with pytest.raises(RuntimeError, match="single memory location"):
         row[1:].copy_(row[:-1])
+
+
+def test_a_device_block_holds_for_its_thread_alone():
+    inside, seen = [], []
+
+    def look():
+        seen.append((rushlight.ones(3).is_cpu, rushlight.get_default_device().type))
+
+    with rushlight.device("meta"):
+        with rushlight.device("cpu"):
+            inside.append(rushlight.ones(3).is_cpu)
+        inside.append(rushlight.ones(3).is_meta)
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+    assert inside == [True, True] and seen == [(True, "cpu")]
+    assert rushlight.ones(3).is_cpu

@@ -7,6 +7,7 @@ returns the function that runs the op.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 KNOWN_TYPES = ("cpu", "cuda", "meta")
@@ -68,15 +69,49 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __enter__(self) -> device:
-        defaults.append(self)
+        _scopes.enter(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        defaults.pop()
+        _scopes.leave()
+
+
+class _InScope:
+    """Ends `defaults` while a thread is in a `with device(...)` block. It has no hash: no memo takes it for a key."""
+
+    __hash__ = None
+
+
+class _Scopes(threading.local):
+    """The `with device(...)` blocks that this thread is in, and how many all threads are in."""
+
+    _lock = threading.Lock()
+    _open = 0
+
+    def __init__(self) -> None:
+        self.stack: list[device] = []
+
+    def enter(self, entered: device) -> None:
+        """Begin a block on this thread."""
+        self.stack.append(entered)
+        with self._lock:
+            _Scopes._open += 1
+            if _Scopes._open == 1:
+                defaults.append(_in_scope)
+
+    def leave(self) -> None:
+        """End the innermost block of this thread."""
+        self.stack.pop()
+        with self._lock:
+            _Scopes._open -= 1
+            if _Scopes._open == 0:
+                defaults.pop()
 
 
 cpu = device("cpu")
-defaults: list[device] = [cpu]
+defaults: list[Any] = [cpu]  # the process's default, then `_in_scope` while there are blocks: [-1] is a device or that
+_in_scope = _InScope()
+_scopes = _Scopes()
 current_cuda = [0]  # the index that "cuda" without one means
 _plugins: dict[str, Any] = {}
 
@@ -84,7 +119,7 @@ _plugins: dict[str, Any] = {}
 def as_device(value: device | str | int | None) -> device:
     """The device that an argument means; None is the current default device."""
     if value is None:
-        return defaults[-1]
+        return get_default_device()
     found = device(value)
     if found.type == "cpu" and found.index is not None:
         return cpu
@@ -97,8 +132,19 @@ def set_default_device(value: device | str | int | None) -> None:
 
 
 def get_default_device() -> device:
-    """The device on which factory functions create tensors."""
-    return defaults[-1]
+    """The device on which factory functions create tensors: that of the innermost `with device(...)` of this thread,
+    or the one set.
+
+    Example:
+        >>> import rushlight
+        >>> with rushlight.device("meta"):
+        ...     rushlight.get_default_device()
+        device(type='meta')
+    """
+    found = defaults[-1]
+    if found is _in_scope:
+        return _scopes.stack[-1] if _scopes.stack else defaults[0]
+    return found
 
 
 def get_device_module(value: device | str | int | None = None) -> Any:

@@ -83,7 +83,9 @@ def guard(hold: Callable[[Any], str]) -> str:
     m = hold(modes)
     conditions = [f"{hold(HANDLERS)} and {hold(dispatch.current)}() is not None",
                   f"{hold(dtypes._Defaults)}.floating is not {hold(dtypes.get_default_dtype())}",
-                  f"{hold(devices.defaults)}[-1] is not {hold(devices.get_default_device())}"]
+                  # A list's element costs less than a call, and is the answer but within `with device(...)`.
+                  f"{hold(devices.defaults)}[-1] is not {hold(devices.get_default_device())} "
+                  f"and {hold(devices.get_default_device)}() is not {hold(devices.get_default_device())}"]
     if not isinstance(modes, _NoModes):
         conditions.append(f"not {m}.plain" if modes.enabled else f"{m}.enabled")
         conditions.append(f"{m}.inference is not {modes.inference}")
