@@ -37,13 +37,20 @@ def current() -> Handler | None:
 
 @contextlib.contextmanager
 def push(handler: Handler | None) -> Iterator[None]:
-    """Make `handler` see this thread's op calls inside the block; None runs the block below all handlers."""
-    _local.stack.append(handler)
+    """Make `handler` see this thread's op calls inside the block; None runs the block below all handlers.
+
+    Blocks may be left in any order: each takes its own handler off.
+    """
+    stack = _local.stack
+    stack.append(handler)
     HANDLERS.append(handler)
     try:
         yield
     finally:
-        _local.stack.pop()
+        at = len(stack) - 1
+        while stack[at] is not handler:
+            at -= 1
+        del stack[at]
         HANDLERS.pop()
 
 

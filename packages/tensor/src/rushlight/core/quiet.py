@@ -44,4 +44,6 @@ def quiet(function: Callable, *args: Any) -> Any:
 
 def out_of_memory(error: MemoryError) -> OutOfMemoryError:
     """The error to raise in the place of Python's or numpy's."""
+    if isinstance(error, OutOfMemoryError):
+        return error
     return OutOfMemoryError(f"out of memory: {error or 'numpy found none for the result'}")

@@ -166,7 +166,10 @@ def _add(
         tensor([7, 8])
     """
     if _in_one("add", input, other, alpha):
-        return add_scaled(input, other, alpha, out=out)
+        try:
+            return add_scaled(input, other, alpha, out=out)
+        except RuntimeError:
+            pass  # the plain sum has the same cause for an error, and names the function that was called
     return add(input, _scaled("add", other, alpha), out=out)
 
 
@@ -180,7 +183,10 @@ def _sub(
     tensors.
     """
     if _in_one("sub", input, other, alpha):
-        return add_scaled(input, other, -alpha, out=out)
+        try:
+            return add_scaled(input, other, -alpha, out=out)
+        except RuntimeError:
+            pass  # as in `add`
     return sub(input, _scaled("sub", other, alpha), out=out)
 
 
@@ -192,7 +198,10 @@ def _add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     if alpha.__class__ is int and alpha == 1:
         return _ADD_IN_PLACE.apply((self, other))
     if _in_one("add_", self, other, alpha):
-        return INPLACE[add_scaled.op].apply((self, other, alpha))
+        try:
+            return INPLACE[add_scaled.op].apply((self, other, alpha))
+        except RuntimeError:
+            pass  # as in `add`
     return _ADD_IN_PLACE.apply((self, _scaled("add_", other, alpha)))
 
 
@@ -201,7 +210,10 @@ def _sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     if alpha.__class__ is int and alpha == 1:
         return _SUB_IN_PLACE.apply((self, other))
     if _in_one("sub_", self, other, alpha):
-        return INPLACE[add_scaled.op].apply((self, other, -alpha))
+        try:
+            return INPLACE[add_scaled.op].apply((self, other, -alpha))
+        except RuntimeError:
+            pass  # as in `add`
     return _SUB_IN_PLACE.apply((self, _scaled("sub_", other, alpha)))
 
 

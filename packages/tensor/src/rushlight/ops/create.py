@@ -239,6 +239,8 @@ def arange(
     whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     wanted = as_dtype("arange", dtype, dtypes.int64 if whole else None)
     if wanted is dtypes.int64 and not whole:  # other integer types truncate after the length is known, as in PyTorch
+        if 0 < abs(step) < 1:
+            raise ValueError(f"arange: step must be nonzero, but {step} is 0 in int64; leave dtype= away")
         start, end, step, whole = int(start), int(end), int(step), True
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")

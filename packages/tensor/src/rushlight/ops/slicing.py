@@ -168,7 +168,12 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 @function()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A copy of the part `start : start + length` of dimension `dim`; errors as in `narrow`."""
+    """A copy of the part `start : start + length` of dimension `dim`; errors as in `narrow`.
+
+    But a `dim` beyond the last one raises RuntimeError.
+    """
+    if dim >= input.ndim:
+        raise RuntimeError(f"narrow_copy: there is no dimension {dim} in a tensor with {input.ndim} dimensions")
     return narrow(input, dim, start, length).clone()
 
 

@@ -1,0 +1,67 @@
+"""Errors carry the name of the function that was called, and handlers leave in any order."""
+
+import contextlib
+
+import pytest
+
+import rushlight
+from rushlight.core import dispatch
+from rushlight.core.errors import OutOfMemoryError
+
+X = rushlight.ones(3)
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("add", lambda: rushlight.add(X, rushlight.ones(4), alpha=2)),
+        ("sub", lambda: rushlight.sub(X, rushlight.ones(4), alpha=2)),
+        ("add", lambda: X.add_(rushlight.ones(4), alpha=2)),
+        ("sub", lambda: X.sub_(rushlight.ones(4), alpha=2)),
+        ("sub_", lambda: rushlight.ones(3, dtype=rushlight.int64).sub_(X, alpha=2)),
+        ("sub_", lambda: rushlight.ones(1).expand(3).sub_(X, alpha=2)),
+    ],
+)
+def test_scaled_sums_raise_under_the_name_that_was_called(name, call):
+    with pytest.raises(RuntimeError, match=f"^{name}: "):
+        call()
+
+
+def test_out_of_memory_is_said_once():
+    for call in (rushlight.ones, rushlight.zeros, rushlight.empty, rushlight.rand):
+        with pytest.raises(OutOfMemoryError) as caught:
+            call(10**15)
+        assert str(caught.value).count("out of memory") == 1
+
+
+def test_a_step_that_an_integer_dtype_makes_zero():
+    with pytest.raises(ValueError, match="step must be nonzero"):
+        rushlight.arange(0, 4, 0.5, dtype=rushlight.int64)
+    with pytest.raises(RuntimeError, match="no dimension 3"):
+        rushlight.narrow_copy(rushlight.ones(2, 3), 3, 0, 1)
+
+
+class _Names:
+    """A handler that notes the operations of a block."""
+
+    def __init__(self):
+        self.seen = []
+
+    def handle(self, op, operands, params):
+        self.seen.append(op.name)
+        with dispatch.below():
+            return op.apply(operands, params)
+
+
+def test_a_handler_leaves_by_itself_whatever_was_pushed_after_it():
+    outer, inner = _Names(), _Names()
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(dispatch.push(outer))
+    second.enter_context(dispatch.push(inner))
+    X.exp()
+    first.close()
+    X.sin()
+    second.close()
+    X.cos()
+    assert outer.seen == ["exp"] and inner.seen == ["exp", "sin"]
+    assert dispatch.current() is None
