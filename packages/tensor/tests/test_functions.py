@@ -142,3 +142,40 @@ def test_half_types_round_the_added_product_once():
     exact = (0.2 * c.float() + 0.6 * (a.float() @ b.float())).bfloat16()
     found = rushlight.baddbmm(c, a, b, beta=0.2, alpha=0.6)
     assert (found == exact).float().mean() > 0.95  # the rest lies between two numbers, within float32's own rounding
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings_say_what_they_are_made_of(mode):
+    table = rushlight.tensor([[0.0, 9.0], [5.0, 1.0], [2.0, 3.0]])
+    indices, offsets = rushlight.tensor([0, 1, 2, 1]), rushlight.tensor([0, 2, 2])
+    result, bag, sizes, winners = rushlight.embedding_bag(
+        table, indices, offsets, mode=("sum", "mean", "max").index(mode), padding_idx=1
+    )
+    wanted = rushlight.nn.functional.embedding_bag(indices, table, offsets, mode=mode, padding_idx=1)
+    assert result.equal(wanted) and bag.tolist() == [0, 0, 2, 2] and sizes.tolist() == [1, 0, 1]
+    assert winners.tolist() == ([[0, 0], [0, 0], [2, 2]] if mode == "max" else [1, 0, 1])
+
+
+def test_out_of_functions_on_layers():
+    x, weight, into = rushlight.rand(2, 3), rushlight.rand(4, 3), rushlight.zeros(2, 4)
+    assert rushlight.nn.functional.linear(x, weight, out=into) is into
+    assert into.equal(rushlight.nn.functional.linear(x, weight))
+    image, pooled = rushlight.rand(1, 2, 4, 4), rushlight.zeros(1, 2, 2, 2)
+    assert rushlight.nn.functional.avg_pool2d(image, 2, out=pooled) is pooled
+    assert pooled.equal(rushlight.nn.functional.avg_pool2d(image, 2))
+
+
+def test_the_former_assert_close():
+    with pytest.warns(FutureWarning, match="assert_close"):
+        rushlight.testing.assert_allclose([1.0, np.nan], rushlight.tensor([1.00001, np.nan], dtype=rushlight.float64))
+    with pytest.warns(FutureWarning, match="assert_close"), pytest.raises(AssertionError, match="not close"):
+        rushlight.testing.assert_allclose(1.0, 1.01)
+
+
+def test_gelu_by_tanh_keeps_its_digits_where_tanh_is_near_minus_one():
+    x = np.linspace(-5, 5, 5001, dtype=np.float32)
+    inner = np.sqrt(2 / np.pi) * (x.astype(float) + 0.044715 * x.astype(float) ** 3)
+    wanted = x / (1 + np.exp(-2 * inner))
+    for values, part in ((x, slice(None)), (x[:300], slice(300))):  # compiled, and by numpy
+        got = rushlight.nn.functional.gelu(rushlight.tensor(values), approximate="tanh").numpy()
+        assert np.allclose(got, wanted[part], rtol=3e-6, atol=0)

@@ -41,6 +41,10 @@ class OutOfMemoryError(RuntimeError, MemoryError):
     """
 
 
+class AcceleratorError(RuntimeError):
+    """A device reports an error of what runs on it."""
+
+
 class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, or not positive definite, or an iteration did not
     converge.

@@ -8,7 +8,7 @@ from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
 from rushlight.core import devices, dtypes, layout, settings, siblings
-from rushlight.core.errors import OutOfMemoryError, assert_true
+from rushlight.core.errors import AcceleratorError, OutOfMemoryError, assert_true
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
 from rushlight.core.meta import Size
@@ -37,6 +37,7 @@ _FIXED: dict[str, Any] = {
     "e": 2.718281828459045,
     "newaxis": None,
     "_assert": assert_true,
+    "AcceleratorError": AcceleratorError,
     "OutOfMemoryError": OutOfMemoryError,
     "Generator": Generator,
     "default_generator": default_generator,
@@ -58,7 +59,11 @@ _FIXED: dict[str, Any] = {
 }
 
 
-_FILES = ("save", "load", "save_file", "load_file")  # reading and writing files loads what programs seldom need
+# Name -> module of what programs seldom need.
+_SELDOM = {
+    **dict.fromkeys(("save", "load", "save_file", "load_file"), "serialization"),
+    **dict.fromkeys(("fork", "wait"), "futures"),
+}
 
 
 def root(name: str) -> Any:
@@ -67,8 +72,8 @@ def root(name: str) -> Any:
         return _FIXED[name]
     if name in EXPORTS:
         return EXPORTS[name]
-    if name in _FILES:
-        return getattr(import_module("rushlight.serialization"), name)
+    if name in _SELDOM:
+        return getattr(import_module(f"rushlight.{_SELDOM[name]}"), name)
     if find_spec(f"rushlight.{name}") is not None:
         return import_module(f"rushlight.{name}")
     return siblings.root_name(name)
@@ -76,7 +81,7 @@ def root(name: str) -> Any:
 
 def names() -> list[str]:
     """Every public name below `rushlight`."""
-    return sorted({*_FIXED, *_FILES, *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
+    return sorted({*_FIXED, *_SELDOM, *siblings.root_names(), *(name for name in EXPORTS if "." not in name)})
 
 
 def exports_of(namespace: str) -> Any:

@@ -33,18 +33,20 @@ def gelu_backward(grad, input):
 
 @elementwise(method=False, public=False, supports="float", name="gelu_tanh")
 def gelu_tanh_op(input):
-    """Gaussian error linear unit with the distribution function approximated by tanh."""
-    inner = _RATE * (input + _CUBE * (input * input * input))
-    return input * 0.5 * (1.0 + s.tanh(inner))
+    """Gaussian error linear unit with the distribution function approximated by tanh.
+
+    `(1 + tanh(u)) / 2` is `sigmoid(2 u)`, which keeps its digits where tanh is near -1.
+    """
+    return input * s.sigmoid(2.0 * _RATE * (input + _CUBE * (input * input * input)))
 
 
 @elementwise(method=False, public=False, supports="float")
 def gelu_tanh_backward(grad, input):
     """The gradient of gelu_tanh."""
     square = input * input
-    t = s.tanh(_RATE * (input + _CUBE * (square * input)))
-    slope = _RATE * (1.0 + 3.0 * _CUBE * square)
-    return grad * (0.5 * (1.0 + t) + 0.5 * input * (1.0 - t * t) * slope)
+    gate = s.sigmoid(2.0 * _RATE * (input + _CUBE * (square * input)))
+    slope = 2.0 * _RATE * (1.0 + 3.0 * _CUBE * square)
+    return grad * (gate + input * gate * (1.0 - gate) * slope)
 
 
 @function(namespace=F, method=False)

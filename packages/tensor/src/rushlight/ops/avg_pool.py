@@ -163,7 +163,7 @@ def avg_pool1d(
     return avg_pool_nd(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -180,7 +180,7 @@ def avg_pool2d(
     return avg_pool_nd(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Sizes,

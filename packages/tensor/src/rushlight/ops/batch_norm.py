@@ -149,6 +149,32 @@ def _check_running(name: str, input: Tensor, **running: Tensor | None) -> None:
             )
 
 
+def batch_norm_training(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`batch_norm` by the statistics of the batch, and these: mean and (biased) variance of each channel."""
+    _check_running("batch_norm", input, running_mean=running_mean, running_var=running_var)
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"batch_norm: expected input with batch and channel dimensions, got shape {shape_text(input.shape)}"
+        )
+    if eps <= 0:
+        raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
+    _need_more_than_one("batch_norm", input)
+    result, mean, variance = batch_norm_op.apply((input, weight, bias, eps))
+    if (running_mean is not None or running_var is not None) and input.numel():
+        count = input.numel() // max(input.shape[1], 1)
+        _blend(running_mean, mean.detach(), momentum)
+        _blend(running_var, variance.detach() * (count / (count - 1)), momentum)
+    return result, mean, variance
+
+
 @function(namespace="nn.functional", method=False, out=False)
 def batch_norm(
     input: Tensor,
@@ -168,22 +194,9 @@ def batch_norm(
     channel in training,
     RuntimeError when sizes do not fit.
     """
-    if running_mean is not None or running_var is not None:
-        _check_running("batch_norm", input, running_mean=running_mean, running_var=running_var)
     if training:
-        if input.ndim < 2:
-            raise RuntimeError(
-                f"batch_norm: expected input with batch and channel dimensions, got shape {shape_text(input.shape)}"
-            )
-        if eps <= 0:
-            raise ValueError(f"batch_norm: eps must be positive during training, got {eps}")
-        _need_more_than_one("batch_norm", input)
-        result, mean, variance = batch_norm_op.apply((input, weight, bias, eps))
-        if (running_mean is not None or running_var is not None) and input.numel():
-            count = input.numel() // max(input.shape[1], 1)
-            _blend(running_mean, mean.detach(), momentum)
-            _blend(running_var, variance.detach() * (count / (count - 1)), momentum)
-        return result
+        return batch_norm_training(input, running_mean, running_var, weight, bias, momentum, eps)[0]
+    _check_running("batch_norm", input, running_mean=running_mean, running_var=running_var)
     if running_mean is None or running_var is None:
         raise RuntimeError("batch_norm: expected running_mean and running_var to be defined when training=False")
     scale = (running_var + eps).rsqrt()

@@ -18,6 +18,8 @@ from rushlight.ops.create import arange, filled, tensor
 from rushlight.ops.gather import index_select
 from rushlight.ops.index import check_bounds, plan_taken, taken
 from rushlight.ops.index_along import index_add, index_copy_
+from rushlight.ops.join import cat
+from rushlight.ops.like import ones_like
 from rushlight.ops.scatter import scatter_, scatter_reduce
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import expand, reshape, reshaped
@@ -276,3 +278,47 @@ def embedding_bag(
         return total
     count = index_add(filled((bags,), 0, rows.dtype, rows.device), 0, bag, counted)
     return total / reshaped(count.clamp(min=1), (bags, 1))
+
+
+_MODES = ("sum", "mean", "max")
+
+
+@function(name="embedding_bag", method=False, out=False)
+def _embedding_bag_root(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`nn.functional.embedding_bag` with `mode` 0 (sum), 1 (mean) or 2 (max), and what it was made of.
+
+    That is the bag of each index, the number of indices of each bag, and for the maximum the index that each element
+    `(bags, features)` comes from (else the sizes again). Raises as `nn.functional.embedding_bag` does.
+    """
+    if mode not in (0, 1, 2):
+        raise ValueError(f"embedding_bag: mode has to be 0 (sum), 1 (mean) or 2 (max), got {mode!r}")
+    result = embedding_bag(indices, weight, offsets, None, 2, scale_grad_by_freq, _MODES[mode], sparse,
+                           per_sample_weights, include_last_offset, padding_idx)
+    flat, bag, bags = _bags(indices, offsets, include_last_offset)
+    kept = bag
+    if padding_idx is not None:
+        counted = (flat != padding_idx % weight.shape[0]).nonzero().squeeze(1)
+        flat, kept = flat[counted], bag[counted]
+    sizes = index_add(filled((bags,), 0, dtypes.int64, weight.device), 0, kept, ones_like(kept))
+    return result, bag, sizes, _winners(result.detach(), weight.detach(), flat, kept) if mode == 2 else sizes
+
+
+def _winners(result: Tensor, weight: Tensor, flat: Tensor, bag: Tensor) -> Tensor:
+    """For each bag and feature the first index with the maximum; 0 for empty bags."""
+    here = index_select(weight, 0, flat) == index_select(result, 0, bag)
+    last = flat.numel()
+    order = unsqueeze(arange(last, device=flat.device), 1).where(here, filled((), last, dtypes.int64, flat.device))
+    none = filled(result.shape, last, dtypes.int64, flat.device)
+    first = scatter_reduce(none, 0, expand(unsqueeze(bag, 1), order.shape), order, "amin")
+    with_zero = cat([flat, filled((1,), 0, flat.dtype, flat.device)])
+    return reshape(index_select(with_zero, 0, reshape(first, -1)), first.shape)

@@ -228,8 +228,8 @@ def _linear_weight(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
     return blas.matmul(grad.T, x)
 
 
-@function(namespace="nn.functional", method=False, out=False)
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+@function(namespace="nn.functional", method=False)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Affine map of the last dimension: `input @ weight.T + bias`.
 
     Shapes: `(*, in_features)`, `(out_features, in_features)`, `(out_features,)` -> `(*, out_features)`. Raises
@@ -241,7 +241,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> rushlight.nn.functional.linear(rushlight.ones(2), rushlight.ones(3, 2))
         tensor([2., 2., 2.])
     """
-    return linear_op.apply((input, weight, bias))
+    result = linear_op.apply((input, weight, bias))
+    return result if out is None else assign_out("linear", out, result)
 
 
 # Functions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
-from rushlight.ops.batch_norm import batch_norm, batch_norm_op, group_norm_parts
+from rushlight.ops.batch_norm import batch_norm, batch_norm_training, group_norm_parts
 from rushlight.ops.normalization import layer_norm_op, normalized_dims
 
 
@@ -54,8 +54,8 @@ def native_batch_norm(
 
     Out of training the two are empty. Shapes: `(N, C, *)` -> the same and twice `(C,)`. Raises as `batch_norm` does.
     """
-    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
+        result = batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
         return result, input.new_empty(0), input.new_empty(0)
-    _, mean, variance = batch_norm_op.apply((input.detach(), None, None, eps))
+    result, mean, variance = batch_norm_training(input, running_mean, running_var, weight, bias, momentum, eps)
     return result, mean.to(input.dtype), (variance + eps).rsqrt().to(input.dtype)

@@ -1,7 +1,8 @@
-"""Helpers for tests of code that uses tensors: `assert_close` and `make_tensor`."""
+"""Helpers for tests of code that uses tensors: `assert_close`, `make_tensor`, and the former `assert_allclose`."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rushlight.core.generator import default_generator
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import Device, as_dtype, sizes, tensor
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _TOLERANCES = {
     "float16": (1e-3, 1e-5),
@@ -61,6 +62,33 @@ def assert_close(
         if msg is None:
             raise
         raise AssertionError(msg(str(error)) if callable(msg) else msg) from None
+
+
+_OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """The former `assert_close`: wider tolerances, dtypes may differ, NaN equals NaN. Use `assert_close`."""
+    warnings.warn(
+        "assert_allclose: deprecated, as in PyTorch; use rushlight.testing.assert_close, which tells dtypes and NaN "
+        "apart unless asked not to",
+        FutureWarning,
+        stacklevel=2,
+    )
+    actual = actual if isinstance(actual, Tensor) else tensor(actual)
+    expected = expected if isinstance(expected, Tensor) else tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        known = _TOLERANCES | _OLD_TOLERANCES
+        pairs = [known.get(x.dtype.name, (0.0, 0.0)) for x in (actual, expected)]
+        rtol, atol = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
 
 def _compare(
