@@ -105,20 +105,30 @@ def test_copies_are_given_out_when_many_blocks_are_held(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd and /proc")
-@pytest.mark.parametrize("place", ["os.memfd_create", "os.ftruncate", "rushlight.utils.data.blocks._map"])
-def test_without_shared_memory_arrays_are_private(monkeypatch, place):
+@pytest.mark.parametrize(
+    "places",
+    [("os.memfd_create", "tempfile.TemporaryFile"), ("os.ftruncate",), ("rushlight.utils.data.blocks._map",)],
+)
+def test_without_shared_memory_arrays_are_private(monkeypatch, places):
     def full(*arguments):
         raise OSError("no space left")
 
     before = sorted(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(place, full)
+    for place in places:
+        monkeypatch.setattr(place, full)
     arena = blocks.Arena()
     assert arena.find(arena.empty((50_000,), FLOAT)) is None
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_file_in_the_temporary_folder_where_there_is_no_memfd(monkeypatch, tmp_path):
+@pytest.mark.parametrize("reason", ["absent", "forbidden"])
+def test_file_in_the_temporary_folder_where_there_is_no_memfd(monkeypatch, tmp_path, reason):
+    def forbid(*arguments):
+        raise PermissionError(1, "not in this sandbox")
+
     monkeypatch.delattr(os, "memfd_create", raising=False)
+    if reason == "forbidden":
+        monkeypatch.setattr(os, "memfd_create", forbid, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     arena, leases = blocks.Arena(), blocks.Leases()
     array = arena.empty((50_000,), FLOAT)

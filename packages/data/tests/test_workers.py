@@ -13,8 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from rushlight.kernels.cpu import pool
-from rushlight.utils.data import DataLoader, default_collate, get_worker_info, start
+from rushlight.utils.data import DataLoader, default_collate, default_collate_fn_map, get_worker_info, start
 
 METHODS = multiprocessing.get_all_start_methods()
 
@@ -143,9 +142,28 @@ def test_dead_worker_is_named(method, kind, message):
 def test_stuck_worker_is_named_within_the_timeout():
     gc.collect()
     begin = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"timed out after 0.3 seconds waiting for worker 1 \(pid"):
-        take_all(DataLoader(Trouble("sleeping"), num_workers=2, timeout=0.3), [])
+    with pytest.raises(RuntimeError, match=r"timed out after 2 seconds waiting for worker 1 \(pid"):
+        take_all(DataLoader(Trouble("sleeping"), num_workers=2, timeout=2), [])
     assert time.monotonic() - begin < 10
+    assert not multiprocessing.active_children()
+
+
+class Stops:
+    """Fills the pipe, and stops in the middle of that."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        return "x" * 100_000_000
+
+
+def test_worker_that_stops_in_the_middle_of_a_message(monkeypatch):
+    monkeypatch.setattr("rushlight.utils.data.pool.GRACE_SECONDS", 0.1)
+    gc.collect()
+    with pytest.raises(RuntimeError, match=r"timed out after 1 seconds waiting for worker 0 \(pid"):
+        list(DataLoader(Stops(), num_workers=1, timeout=1))
     assert not multiprocessing.active_children()
 
 
@@ -153,7 +171,7 @@ def test_silent_worker_is_named_in_a_warning(monkeypatch):
     monkeypatch.setattr("rushlight.utils.data.pool.SILENCE_WARNING_SECONDS", 0.1)
     monkeypatch.setattr("rushlight.utils.data.pool.CHECK_SECONDS", 0.1)
     with pytest.warns(UserWarning, match="has waited .* for worker 0"):
-        list(DataLoader([0], num_workers=1, collate_fn=lambda _: time.sleep(0.4)))
+        list(DataLoader([0], num_workers=1, timeout=0, collate_fn=lambda _: time.sleep(0.4)))
 
 
 def test_abandoned_iterator_ends_its_workers():
@@ -230,46 +248,57 @@ def test_unpicklable_dataset_is_an_error_that_names_the_attribute():
             return 1
 
     with pytest.raises(TypeError, match=r"dataset\.inner\['handle'\]"):
-        iter(DataLoader(Holder(), num_workers=1, multiprocessing_context="spawn"))
+        iter(DataLoader(Holder(), num_workers=1))
 
 
-def test_fork_is_chosen_while_threads_only_wait():
-    event = threading.Event()
-    idle = threading.Thread(target=event.wait)
-    idle.start()
+def test_changed_arrays_reach_the_next_passes_workers():
+    data = [np.zeros(20_000), np.ones(20_000)]
+    loader = DataLoader(data, num_workers=1, multiprocessing_context="forkserver")
+    assert [int(batch[0, -1].item()) for batch in loader] == [0, 1]
+    data[1][-1] = 5
+    assert [int(batch[0, -1].item()) for batch in loader] == [0, 5]
+    data.append(np.full(30_000, 7.0))
+    assert [int(batch[0, -1].item()) for batch in DataLoader(data, num_workers=1)] == [0, 5, 7]
+
+
+class Celsius:
+    def __init__(self, degrees):
+        self.degrees = degrees
+
+
+def test_workers_collate_types_that_the_program_added(monkeypatch):
+    def average(batch, *, collate_fn_map=None):
+        return sum(each.degrees for each in batch) / len(batch)
+
+    monkeypatch.setitem(default_collate_fn_map, Celsius, average)
+    for method in METHODS:
+        loader = DataLoader([Celsius(10), Celsius(20)], 2, num_workers=1, multiprocessing_context=method)
+        assert list(loader) == [15]
+
+
+def test_fork_server_is_the_default():
+    assert start.default_context().get_start_method() == "forkserver"
+
+
+def test_fork_while_another_thread_compiles_is_refused():
+    from numba.core.compiler_lock import global_compiler_lock  # not every test of workers needs numba
+
+    held, done = threading.Event(), threading.Event()
+
+    def compile_for_long():
+        with global_compiler_lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=compile_for_long)
+    thread.start()
+    held.wait()
     try:
-        assert start.why_not_fork() is None
+        with pytest.raises(RuntimeError, match="numba is compiling"):
+            iter(DataLoader(range(2), num_workers=1, multiprocessing_context="fork"))
     finally:
-        event.set()
-        idle.join()
-
-
-def test_rushlights_own_threads_do_not_prevent_a_fork():
-    before = pool.get_num_threads()
-    pool.set_num_threads(3)
-    try:
-        pool.parallel_for(lambda low, high: time.sleep(0.01), 8, 1)
-        assert any(thread.name.startswith(start.POOL_THREADS) for thread in threading.enumerate())
-        assert start.why_not_fork() is None
-    finally:
-        pool.set_num_threads(before)
-
-
-def test_fork_is_not_chosen_while_a_thread_works():
-    done = False
-
-    def work():
-        while not done:
-            sum(range(100))
-
-    busy = threading.Thread(target=work)
-    busy.start()
-    try:
-        assert "work" in start.why_not_fork()
-        assert start.default_context().get_start_method() == "forkserver"
-    finally:
-        done = True
-        busy.join()
+        done.set()
+        thread.join()
 
 
 SCRIPT = """

@@ -8,6 +8,7 @@ not matter. Fresh mappings cost page faults, much more than copying, so blocks a
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import socket
@@ -50,9 +51,11 @@ class Piece:
 
 def unlinked_file(size: int) -> int:
     """A file descriptor for `size` bytes in a file without a name."""
-    if in_memory := hasattr(os, "memfd_create"):
+    in_memory = True
+    try:
         fd = os.memfd_create("rushlight-data")
-    else:
+    except (AttributeError, OSError):  # another system than Linux, or a sandbox that forbids it
+        in_memory = False
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     try:
@@ -235,12 +238,15 @@ def recv_fds(fileno: int, count: int) -> list[int]:
 
     Raises:
         EOFError: when the other process is gone.
+        OSError: when this process may not open so many files.
     """
     fds: list[int] = []
     with socket.socket(fileno=os.dup(fileno)) as sock:
         while len(fds) < count:
-            data, some, _, _ = socket.recv_fds(sock, 1, min(FDS_PER_MESSAGE, count - len(fds)))
+            data, some, flags, _ = socket.recv_fds(sock, 1, min(FDS_PER_MESSAGE, count - len(fds)))
             if not data:
                 raise EOFError
             fds += some
+            if flags & socket.MSG_CTRUNC:
+                raise OSError(errno.EMFILE, "too many open files to take a batch's shared memory; see ulimit -n")
     return fds

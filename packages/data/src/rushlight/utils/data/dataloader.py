@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
@@ -12,6 +11,7 @@ from rushlight.utils.data import bridge, start
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset, IterableDataset
 from rushlight.utils.data.iterators import LoaderIterator, LoaderStats, SerialIterator, WorkerIterator
+from rushlight.utils.data.pool import Kept
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from rushlight.utils.data.worker import get_worker_info
 
@@ -47,10 +47,10 @@ class DataLoader(Generic[T_co]):
         pin_memory: put tensors into page-locked memory, where there is a GPU.
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a worker before an error; 0 never gives up on one that is alive. A dead one is
-            always noticed.
+            noticed at once.
         worker_init_fn: called in each worker with its id, after seeding and before the first sample.
-        multiprocessing_context: how to start workers: "fork", "forkserver", "spawn" or a context. By default what is
-            sound at the moment, see `rushlight.utils.data.start`.
+        multiprocessing_context: how to start workers: "forkserver" (the default on Linux), "spawn", "fork", or a
+            context; see `rushlight.utils.data.start`.
         generator: where the order and the workers' seeds come from; the default generator when None.
         prefetch_factor: batches that each worker works ahead (default 2).
         persistent_workers: keep the workers after a pass for the next one.
@@ -80,7 +80,7 @@ class DataLoader(Generic[T_co]):
         collate_fn: Callable | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
-        timeout: float = 0,
+        timeout: float = 120,
         worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: str | BaseContext | None = None,
         generator: Any = None,
@@ -119,7 +119,7 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self._iterator: LoaderIterator | None = None  # the one whose workers persist
         self._stats = LoaderStats()
-        self._spares: list[mmap.mmap] = []  # shared memory that the next pass can use again
+        self._kept = Kept()
         self._pass_state: Any = None  # state of the generator when the last pass began
         self._resume: dict | None = None
         self._ready = True
@@ -133,7 +133,7 @@ class DataLoader(Generic[T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy gets workers and shared memory of its own.
-        return {**self.__dict__, "_iterator": None, "_spares": []}
+        return {**self.__dict__, "_iterator": None, "_kept": Kept()}
 
     @property
     def multiprocessing_context(self) -> BaseContext | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight import Tensor
 from rushlight.utils.data import bridge
+from rushlight.utils.data.collate import default_collate_fn_map
 from rushlight.utils.data.errors import rebuild
 from rushlight.utils.data.fetch import Exhausted, fetcher
 from rushlight.utils.data.pool import Pool, Worker
@@ -95,6 +96,7 @@ class WorkerIterator(LoaderIterator):
             loader.dataset,
             loader._auto_collation,
             loader.collate_fn,
+            default_collate_fn_map,
             loader.drop_last,
             loader.worker_init_fn,
             loader.num_workers,
@@ -102,7 +104,7 @@ class WorkerIterator(LoaderIterator):
         self.in_order = loader.in_order
         self.keep_workers = loader.persistent_workers
         self.ahead = max(1, loader.prefetch_factor or 0)
-        self.pool = Pool(loader._context(), job, base_seed, loader.timeout, loader._spares)
+        self.pool = Pool(loader._context(), job, base_seed, loader.timeout, loader._kept)
         self._begin()
 
     def restart(self, loader: DataLoader, tasks: Iterator, base_seed: int, skip: int) -> None:

@@ -7,24 +7,39 @@ import itertools
 import mmap
 import os
 import socket
+import struct
 import time
 import warnings
 import weakref
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from rushlight.utils.data import start, worker
-from rushlight.utils.data.blocks import SPARE_BYTES, Block
+from rushlight.utils.data.blocks import CAN_SHARE, SPARE_BYTES, Block
 from rushlight.utils.data.errors import exit_reason
-from rushlight.utils.data.payload import Payload
+from rushlight.utils.data.payload import ArrayFile, Payload
 from rushlight.utils.data.transport import Header, Inbox
 
 CHECK_SECONDS = 1.0  # how often a silent worker is looked at
 SILENCE_WARNING_SECONDS = 120.0  # without a timeout, a worker that says nothing for so long is named in a warning
 GRACE_SECONDS = 2.0  # for a worker to end by itself, before it is made to
 TERMINATE_SECONDS = 0.5  # for SIGTERM to work before SIGKILL
+
+
+@dataclass
+class Kept:
+    """Shared memory that a loader keeps from one pass for the next: making it costs most in a short pass.
+
+    Args:
+        blocks: for batches; forked workers inherit them.
+        file: the dataset's large arrays, for workers that are not forked.
+    """
+
+    blocks: list[mmap.mmap] = field(default_factory=list)
+    file: ArrayFile | None = None
 
 
 class Worker:
@@ -47,44 +62,41 @@ class Pool:
     """Starts the workers of a loader, talks to them, and ends them: at the latest at its own or the interpreter's end.
 
     Args:
-        timeout: seconds to wait for a result; 0 waits for ever, with a warning now and then.
-        spares: blocks that the last pool of the loader left; this one will put its own there. Making blocks costs
-            most in a short pass over large batches.
+        timeout: seconds to wait for a worker; 0 waits for ever, with a warning now and then.
+        kept: what the last pool of the loader left; this one will put its own there.
 
     Raises:
-        TypeError: when workers cannot be forked and the job cannot be pickled.
+        TypeError: when workers are not forked and the job cannot be pickled.
     """
 
-    def __init__(
-        self, context: BaseContext, job: worker.Job, base_seed: int, timeout: float, spares: list[mmap.mmap]
-    ) -> None:
+    def __init__(self, context: BaseContext, job: worker.Job, base_seed: int, timeout: float, kept: Kept) -> None:
         self.workers: list[Worker] = []
         self.timeout = timeout
-        self._close = weakref.finalize(self, _end, self.workers, spares, os.getpid())
+        self._close = weakref.finalize(self, _end, self.workers, kept.blocks, os.getpid())
         forks = context.get_start_method() == "fork"
-        payload = None if forks else Payload(job)
+        payload = None if forks else Payload(job, kept.file)
         try:
             with start.starting(context):
                 for id in range(job.num_workers):
-                    mine = spares[id :: job.num_workers] if forks else []
+                    mine = kept.blocks[id :: job.num_workers] if forks else []
                     self._start(context, job if forks else None, id, base_seed, mine)
-            spares.clear()
+            kept.blocks.clear()
             if payload is not None:
                 for each in self.workers:
                     with self._watch(each):
                         payload.send(each.connection)
+                small = payload.file is not None and payload.file.size <= SPARE_BYTES
+                kept.file = payload.file if small else None
         except BaseException:
             self.close()
             raise
-        finally:
-            if payload is not None:
-                payload.close()
 
     def _start(
         self, context: BaseContext, job: worker.Job | None, id: int, base_seed: int, spares: list[mmap.mmap]
     ) -> None:
         blocks = [Block(i, len(memory), memory) for i, memory in enumerate(spares)]
         ours, theirs = context.Pipe(duplex=True)
+        _limit(ours, self.timeout)
         # A forked worker holds copies of our ends, which would hide from its siblings that we are gone.
         inherited = [] if job is None else [each.connection for each in self.workers] + [ours]
         process = context.Process(  # type: ignore[attr-defined]
@@ -101,15 +113,31 @@ class Pool:
     def _watch(self, each: Worker) -> Any:
         try:
             yield
+        except BlockingIOError:  # it stopped in the middle of a message, or reads none
+            raise self._timed_out([each]) from None
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise each.death() from None
+        except OSError as error:
+            if error.errno is None:  # what Connection raises for half a message
+                raise each.death() from None
+            raise
+
+    def _timed_out(self, candidates: list[Worker]) -> RuntimeError:
+        return RuntimeError(
+            f"DataLoader timed out after {self.timeout:g} seconds waiting for worker {_names(candidates)}: it is alive "
+            "but stuck or too slow. Look into the dataset and collate_fn with num_workers=0, or raise timeout"
+        )
 
     def send_task(self, each: Worker, number: int, indices: Any) -> None:
         """Give a worker something to fetch."""
         each.unanswered += 1
         # That a worker is dead is told when its turn comes: what it and others did before is still given out.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        try:
             each.connection.send(worker.Task(number, indices, each.inbox.leases.collect()))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        except BlockingIOError:
+            raise self._timed_out([each]) from None
 
     def begin_epoch(self, base_seed: int) -> None:
         """Tell all workers that a new pass begins."""
@@ -139,13 +167,12 @@ class Pool:
                 if not each.process.is_alive() and not each.connection.poll(0):
                     raise each.death()
             now = time.monotonic()
-            who = ", ".join(f"{each.id} (pid {each.process.pid})" for each in candidates)
             if self.timeout and now - begin >= self.timeout:
-                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds waiting for worker {who}")
+                raise self._timed_out(candidates)
             if now >= warn_at:
                 warn_at = now + SILENCE_WARNING_SECONDS
                 warnings.warn(
-                    f"DataLoader has waited {now - begin:.0f} seconds for worker {who}; "
+                    f"DataLoader has waited {now - begin:.0f} seconds for worker {_names(candidates)}; "
                     "pass timeout=SECONDS to make this an error",
                     stacklevel=4,
                 )
@@ -182,6 +209,19 @@ def _end(workers: list[Worker], spares: list[mmap.mmap], owner: int) -> None:
         if sum(map(len, spares)) + len(memory) <= SPARE_BYTES:
             spares.append(memory)
     workers.clear()
+
+
+def _names(workers: list[Worker]) -> str:
+    return ", ".join(f"{each.id} (pid {each.process.pid})" for each in workers)
+
+
+def _limit(connection: Connection, timeout: float) -> None:
+    """Let no read or write of a connection take longer than `timeout` seconds; then it raises BlockingIOError."""
+    if timeout and CAN_SHARE:  # else pipes are not sockets
+        limit = struct.pack("@ll", int(timeout), max(1, int(timeout % 1 * 1e6)))
+        with socket.socket(fileno=os.dup(connection.fileno())) as sock:
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                sock.setsockopt(socket.SOL_SOCKET, option, limit)
 
 
 def _shut(connection: Connection, how: int) -> None:

@@ -1,25 +1,20 @@
 """How worker processes are started, and why so.
 
-The default on Linux is `fork` while that is sound, and `forkserver` otherwise; elsewhere it is `spawn`.
+The default is `forkserver` on Linux and `spawn` elsewhere; `multiprocessing_context` or
+`multiprocessing.set_start_method` overrule it.
 
-- fork starts two workers in 5 to 8 ms where a warm fork server takes 35 ms and spawn 300 ms (measured with the first
-  batch, 2 cores; PyTorch's loader with fork: about 20 ms). It shares the dataset without copying or pickling it, and
-  works for scripts without an `if __name__ == "__main__"` guard, for notebooks and for lambdas. Programs that were
-  written for PyTorch on Linux rely on it.
-- It is not sound when another thread is at work at that moment: a lock which that thread holds (the compiler's, a
-  logger's, a queue's) stays locked in the child for ever. Threads that only wait for work, such as a progress bar's or
-  a notebook's, hold none. GNU OpenMP, once used, ends forked children that use it.
-- forkserver and spawn workers get the dataset by value (see `byvalue`), so that they too need no guard and no
-  importable classes: the main script is never run a second time.
-
-`multiprocessing_context` or `multiprocessing.set_start_method` overrule the choice.
+- A fork server has one thread and forks in the same few milliseconds however large the program is. The dataset is sent
+  to it by value (see `byvalue`), large arrays as one file that all workers map. So scripts need no
+  `if __name__ == "__main__"` guard and classes no importable name: the main script is never run a second time.
+- `fork` shares the dataset without pickling it, also what cannot be pickled. But a lock that another thread holds at
+  that moment (the compiler's, a logger's, a queue's) stays locked in the child for ever, and GNU OpenMP, once used,
+  ends forked children that use it. What certainly goes wrong is an error before it does (`certain_trouble`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import sys
 import threading
 import types
@@ -27,21 +22,6 @@ import warnings
 from collections.abc import Iterator
 from multiprocessing.context import BaseContext
 
-# Where the innermost Python frame of a thread lies that waits for something to do.
-WAITING_IN = (
-    "/threading.py",
-    "/queue.py",
-    "/selectors.py",
-    "/socket.py",
-    "/multiprocessing/connection.py",
-    "/concurrent/futures/thread.py",
-    "/ipykernel/heartbeat.py",
-    "/ipykernel/parentpoller.py",
-    "/zmq/utils/garbage.py",
-)
-CALLING_WORK = ("/threading.py", "/concurrent/futures/thread.py")
-# rushlight's own threads work for the thread that called an operation, and hold no lock that a child could need.
-POOL_THREADS = "rushlight-"
 PRELOAD = ["numpy", "rushlight.utils.data"]
 
 
@@ -49,24 +29,10 @@ def default_context() -> BaseContext:
     """The context that workers are started with when the user names none."""
     chosen = multiprocessing.get_start_method(allow_none=True)
     methods = multiprocessing.get_all_start_methods()
+    # Any use of multiprocessing sets its own default, the first of them: that is nobody's choice.
     if chosen is not None and chosen != methods[0]:
         return multiprocessing.get_context(chosen)
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    return multiprocessing.get_context("fork" if why_not_fork() is None else "forkserver")
-
-
-def why_not_fork() -> str | None:
-    """What makes a fork at this moment unsound, or None."""
-    me = threading.get_ident()
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sys._current_frames()
-    del frames[me]  # a frame that refers to itself would keep all its callers alive
-    for ident, frame in frames.items():
-        name = names.get(ident, str(ident))
-        if not name.startswith(POOL_THREADS) and not _waits(frame):
-            return f"thread {name} is at work in {frame.f_code.co_qualname}"
-    return certain_trouble()
+    return multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 
 
 def certain_trouble() -> str | None:
@@ -78,13 +44,6 @@ def certain_trouble() -> str | None:
     if getattr(parallel, "_threading_layer", None) == "omp":
         return "numba has used its OpenMP threads, which do not survive a fork"
     return None
-
-
-def _waits(frame: types.FrameType) -> bool:
-    path = frame.f_code.co_filename.replace(os.sep, "/")
-    # There `run` is what calls the thread's own work, and that may be a C function without a frame.
-    works = frame.f_code.co_name == "run" and path.endswith(CALLING_WORK)
-    return path.endswith(WAITING_IN) and not works
 
 
 def _free(lock: threading.RLock) -> bool:  # type: ignore[valid-type]
@@ -99,7 +58,7 @@ def starting(context: BaseContext) -> Iterator[None]:
     """Start processes of `context` inside the block, without their running the main script or warning about threads."""
     if context.get_start_method() == "fork":
         with warnings.catch_warnings():
-            # Python 3.12 warns of any thread; why_not_fork looks at what they do.
+            # Python 3.12 warns of any thread; who asks for a fork gets it unless it certainly goes wrong.
             warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork")
             yield
         return

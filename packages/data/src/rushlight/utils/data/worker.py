@@ -15,6 +15,7 @@ from typing import Any
 
 from rushlight.utils.data import bridge, payload
 from rushlight.utils.data.blocks import Block
+from rushlight.utils.data.collate import CollateMap, default_collate_fn_map
 from rushlight.utils.data.errors import describe
 from rushlight.utils.data.fetch import Exhausted, fetcher
 from rushlight.utils.data.transport import Outbox
@@ -41,6 +42,7 @@ class Job:
     dataset: Any
     batched: bool
     collate_fn: Callable
+    collate_fn_map: CollateMap
     drop_last: bool
     worker_init_fn: Callable[[int], None] | None
     num_workers: int
@@ -113,6 +115,8 @@ def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> N
     try:
         if job is None:
             job = payload.receive(outbox.connection)
+            # With the types that the program has added.
+            default_collate_fn_map.update(job.collate_fn_map)
         _info = WorkerInfo(worker_id, job.num_workers, base_seed + worker_id, job.dataset)
         if job.worker_init_fn is not None:
             job.worker_init_fn(worker_id)
