@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import rushlight
 from rushlight.core.op import REGISTRY
 from rushlight.core.samples import samples_of
 from rushlight.testing import fuzz
@@ -43,6 +44,23 @@ def test_large_calls(name):
     for layout in ("contiguous", "transposed", "expanded"):
         case = fuzz.Case(name, layouts=(layout,), special=REGISTRY[name].kind == "elementwise", large=True, seed=3)
         assert fuzz.check(case)
+
+
+@pytest.mark.parametrize("name", ["lcm", "zeta", "igamma", "igammac"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int8", "int64"])
+def test_functions_with_narrow_domains(name, dtype):
+    for seed in range(8):
+        fuzz.check(fuzz.Case(name, dtype=dtype, special=seed > 2, seed=seed))
+
+
+@pytest.mark.parametrize("exponent, place, wanted", [
+    (np.inf, 1.0, 1.0), (np.inf, 2.0, 0.0), (np.inf, -2.5, np.inf), (2.0, np.inf, 0.0), (2.0, -np.inf, np.inf),
+    (np.nan, 2.0, np.nan), (1.0, 3.0, np.inf),
+])  # fmt: skip
+def test_zeta_at_the_ends(exponent, place, wanted):
+    for count in (4, fuzz.LARGE):
+        got = rushlight.special.zeta(rushlight.full((count,), exponent), rushlight.full((count,), place))
+        assert np.array_equal(got[0], wanted, equal_nan=True)
 
 
 def test_the_fuzz_sees_a_wrong_value(monkeypatch):

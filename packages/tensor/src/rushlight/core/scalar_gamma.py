@@ -37,13 +37,17 @@ def zeta(s, q):
     """
     if s == 1.0:
         return math.inf
-    if s < 1.0 or s != s or q != q:
+    if s < 1.0 or q != q:
         return math.nan
     if q <= 0.0:
-        if q % 1.0 == 0.0:
+        if q % 1.0 == 0.0 or q == -math.inf:
             return math.inf
-        if s % 1.0 != 0.0 or q == -math.inf:
+        if s % 1.0 != 0.0 and s != math.inf:
             return math.nan
+    if s != s:
+        return math.nan
+    if s > 1e15:  # only the largest term is left; the formula would multiply infinity and 0
+        return q**-s if q > 0.0 else math.inf
     total = 0.0
     for _ in range(12):
         total += q**-s

@@ -108,10 +108,15 @@ def digamma(input):
     return scalar_gamma.digamma(input)
 
 
+def _zeta(x: Any, q: Any) -> Any:
+    # For large exponents only the first term is left, where scipy multiplies infinity and 0.
+    return np.where((x > 1e15) & (q > 0), q**-x, from_scipy("zeta")(x, q))
+
+
 @elementwise(
     promote="float",
     supports="float",
-    numpy=from_scipy("zeta"),
+    numpy=_zeta,
     namespace="special",
     method=False,
     tensors=(),
