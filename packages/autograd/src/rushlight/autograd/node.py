@@ -181,6 +181,18 @@ class OpNode(Node):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
+class SpentNode(Node):
+    """The node of a result whose backward pass was part of a compiled program: there is nothing to go back through."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.order, self.edges, self.extras = next_order(), (), None
+
+    def apply(self, grads: list, keep: bool) -> list:
+        raise RuntimeError(FREED_MESSAGE)
+
+
 def changed_message(node: Node, x: Tensor, version: int) -> str:
     """What to say when a saved tensor was changed in place."""
     edge = getattr(x._auto, "edge", None)

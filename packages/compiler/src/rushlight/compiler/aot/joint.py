@@ -48,10 +48,10 @@ for _name in (
 
 
 def tracer(value: Value) -> GraphTensor:
-    """The tensor that stands for a value."""
+    """The tensor that stands for a value; it has no history."""
     made = object.__new__(GraphTensor)
     made._array = made._storage = made._auto = None
-    made._meta, made._value = value.meta, value
+    made._meta, made._value = value.meta.with_grad(False), value
     return made
 
 
@@ -110,10 +110,7 @@ def joint_graph(program: Graph) -> Joint:
             value = program.outputs[i]
             incoming = tracer(graph.input(_tangent_meta(value.meta)))
             gradients[value] = incoming if value not in gradients else add(gradients[value], incoming)
-        for node in reversed(program.nodes):
-            grads = [gradients.pop(v, None) for v in node.outputs]
-            if any(g is not None for g in grads):
-                _differentiate(node, grads, copies, gradients)
+        _flow_back(program.nodes, copies, gradients)
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
     return Joint(
         graph,
@@ -123,6 +120,37 @@ def joint_graph(program: Graph) -> Joint:
         tangents,
         [None if g is None else g._value for g in found],
     )
+
+
+def gradients_of(graph: Graph, start: dict[Value, Value]) -> tuple[dict[Value, Value], dict[Node, bool]]:
+    """Differentiate inside a graph: append to it the gradients of its inputs, which are returned.
+
+    `start` has the gradients of some of its values. Also returned are the nodes that gradients flowed through, the last
+    one first, and whether an eager node would have saved anything for that. NotImplementedError when a formula cannot
+    be put into a graph.
+    """
+    gradients = {value: tracer(grad) for value, grad in start.items()}
+    with no_grad(), dispatch.push(GraphBuilder(graph)):
+        visited = _flow_back(list(graph.nodes), None, gradients)
+    found = {v: gradients[v]._value for v in graph.inputs if v in gradients and v.meta.requires_grad}
+    return found, visited
+
+
+def _flow_back(
+    nodes: list[Node], copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor]
+) -> dict[Node, bool]:
+    """Take gradients through nodes, the last one first; formulas read `copies` of the values, where there are any.
+
+    Returns which nodes they went through, and which of these need something saved.
+    """
+    visited: dict[Node, bool] = {}
+    for node in reversed(nodes):
+        grads = [gradients.pop(v, None) for v in node.outputs]
+        if any(g is not None for g in grads):
+            recipe = _differentiate(node, grads, copies, gradients)
+            if recipe is not None:
+                visited[node] = bool(recipe.saves)
+    return visited
 
 
 def _tangent_meta(m: Meta) -> Meta:
@@ -140,19 +168,23 @@ class _Named:
         return node_class(self.op).__name__
 
 
-def _differentiate(node: Node, grads: list, copies: dict[Value, Value], gradients: dict[Value, GraphTensor]) -> None:
-    """Add what flows back through one call to the gradients of its operands."""
+def _differentiate(
+    node: Node, grads: list, copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor]
+) -> Recipe | None:
+    """Add what flows back through one call to the gradients of its operands; returns how."""
     row = row_of(node.op)
     if row is None:
-        return
+        return None
     metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
     recipe = Recipe(node.op, metas, node.params, len(node.outputs), row)
     if not recipe.wanted:
-        return
+        return None
 
     def saved(kind: str, i: int) -> Any:
         x = node.inputs[i] if kind == "operand" else node.outputs[i]
-        return tracer(copies[x]) if isinstance(x, Value) else x
+        if not isinstance(x, Value):
+            return x
+        return tracer(x if copies is None else copies[x])
 
     named: Any = _Named(node.op)
     found = recipe.gradients(named, grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
@@ -160,3 +192,4 @@ def _differentiate(node: Node, grads: list, copies: dict[Value, Value], gradient
         if grad is not None:
             value = node.inputs[i]
             gradients[value] = grad if value not in gradients else add(gradients[value], grad)
+    return recipe

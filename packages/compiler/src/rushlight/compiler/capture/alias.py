@@ -8,7 +8,7 @@ the program writes.
 from __future__ import annotations
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.memory import share_memory
+from rushlight.compiler.capture.memory import changed_by, share_memory
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
@@ -19,6 +19,7 @@ def require_aliasing(session: Session) -> None:
     _objects(session)
     _keys(session)
     _tensors(session)
+    _late(session)
 
 
 def _objects(session: Session) -> None:
@@ -59,6 +60,17 @@ def _written(session: Session) -> set[int]:
             if view.source.step == "vars":
                 found.add(id(view.source.parent.example))
     return found
+
+
+def _late(session: Session) -> None:
+    """Tensors that are read after an optimizer's step must be none of those that it changes."""
+    late = list(session.recorder.late)
+    for call in session.deferred if late else ():
+        if changed_by(call.owner.example, tuple(map(session.recorder.real, late))):
+            raise Abort("a tensor that is read after an optimizer's step has changed it")
+        session.tree.unchanged.append((call.owner, [t._origin for t in late]))
+        for t in late:
+            t._origin.wanted = True
 
 
 def _tensors(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture import opcodes, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.effects import Epilogue
@@ -140,7 +141,10 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
         writer.line(f"seed, start = take({counters})")
     if not epilogue.outputs:
         return
-    writer.held["run"] = plan.backend(recorder.graph, [t._meta for t in recorder.inputs], plan.options)
+    graph = recorder.graph
+    if recorder.freed:  # the gradients are there already: nothing will be differentiated any more
+        graph = without_grad(graph)
+    writer.held["run"] = plan.backend(graph, [v.meta for v in graph.inputs], plan.options)
     writer.line("try:")
     outputs = ", ".join(f"o{i}" for i in range(len(epilogue.outputs)))
     writer.line(f"{outputs}, = run([{', '.join(_name_inputs(session, writer, epilogue))}])", 2)

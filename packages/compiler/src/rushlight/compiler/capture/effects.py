@@ -10,6 +10,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.gradients import set_grad
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.session import Session, immutable
 from rushlight.compiler.capture.source import Source
@@ -29,7 +30,7 @@ from rushlight.compiler.capture.value import (
 )
 from rushlight.compiler.capture.view import DELETED, DictV, ExistingSetV, ListV
 from rushlight.compiler.graph.ir import Value as Node
-from rushlight.core.op import prims
+from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import preserve_format
 
@@ -38,6 +39,23 @@ def write_back(target: Tensor, value: Tensor) -> None:
     """Give an existing tensor the value that the captured program left in it."""
     alias = prims.detach.execute((target,))
     prims.copy_.execute((alias, value), (False,))
+
+
+def spent_class(op: Op) -> type:
+    """The class of the nodes of an op's results after their backward pass; it has the name of the eager ones."""
+    from rushlight.autograd.node import SpentNode  # only programs with gradients need rushlight-autograd
+    from rushlight.autograd.recipe import node_class
+
+    return type(node_class(op).__name__, (SpentNode,), {"__slots__": ()})
+
+
+def spent(result: Tensor, node: type) -> Tensor:
+    """Give a result the history that a backward pass left: it requires grad, but there is nothing to go back through.
+    """
+    from rushlight.autograd.recorder import attach
+
+    attach(result, node(), 0)
+    return result
 
 
 class Epilogue:
@@ -59,16 +77,43 @@ class Epilogue:
         backs = [t for t in self.recorder.inputs_by_source() if t._count]
         writes = [(self.source(t._origin), self._output(t._node, None)) for t in backs]
         text = self.build(result)
-        effects: list[str] = []
-        for view in self.session.views.values():
-            self._replay(view, effects)
-        for (_, name), (source, _, value) in self.session.slots.items():
-            effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
+        effects = self._effects()
         self.lines += [f"write_back({target}, {value})" for target, value in writes]
         self.lines += effects
         self._keep_checks()
-        self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__)
+        self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__,
+                                set_grad=set_grad, spent=spent)
         return text
+
+    def _effects(self) -> list[str]:
+        """The writes to existing objects, with each deferred call between what came before and after it."""
+        session, effects = self.session, list[str]()
+        done: dict[int, int] = {}
+        gradients = 0
+        for call in session.deferred:
+            self._write_logs(done, call.writes, effects)
+            self._write_gradients(session.gradients.log[gradients:call.gradients], effects)
+            done, gradients = call.writes, call.gradients
+            effects.append(f"{self.writer.hold(call.fn)}({self.source(call.owner)})")
+        self._write_logs(done, None, effects)
+        self._write_gradients(session.gradients.log[gradients:], effects)
+        for view in session.views.values():
+            if isinstance(view, CellV) and view.written:
+                effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
+        for (_, name), (source, _, value) in session.slots.items():
+            effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
+        return effects
+
+    def _write_logs(self, start: dict[int, int], stop: dict[int, int] | None, effects: list[str]) -> None:
+        """The writes to containers from one moment to another, which are counts of writes by view."""
+        for view in self.session.views.values():
+            if not isinstance(view, CellV):
+                end = len(view.log) if stop is None else stop.get(id(view), 0)
+                self._replay(view, view.log[start.get(id(view), 0):end], effects)
+
+    def _write_gradients(self, log: list[tuple[Tracer, Value]], effects: list[str]) -> None:
+        for tracer, value in {id(tracer): (tracer, value) for tracer, value in log}.values():
+            effects.append(f"set_grad({self.source(tracer._origin)}, {self.build(value)})")
 
     def _keep_checks(self) -> None:
         """Make unused ops that check an index outputs too, so that they still fail where eager calls do."""
@@ -213,17 +258,34 @@ class Epilogue:
             return self.source(tracer._origin)
         if tracer._parent is not None:
             return self._view(tracer)
+        name = self._fresh(tracer)
+        if self.recorder.freed and tracer._meta.requires_grad:
+            node = self.recorder.current(tracer).node
+            if node not in self.recorder.spent:
+                raise Abort("a result with a history that a backward pass has used in part")
+            return self._assign(f"spent({name}, {self.writer.hold(spent_class(node.op))})")
+        return name
+
+    def _fresh(self, tracer: Tracer) -> str:
+        """An output of the graph for a tensor that the program made."""
         node = self.recorder.current(tracer)
-        if id(tracer) in self.recorder.reals and not tracer._count or node in self.owner or node.node is None:
+        constant = id(tracer) in self.recorder.reals and not tracer._count or node.node is None
+        if constant or self.owner.get(node, tracer) is not tracer:
             meta = tracer._meta  # two tensors must not become one, and a constant must stay as it is
             node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, preserve_format), meta)
         return self._output(node, tracer)
 
     def _view(self, tracer: Tracer) -> str:
         base, step = tracer._parent, tracer._step
+        if self.recorder.freed and tracer._meta.requires_grad:
+            raise Abort("a view with a history that a backward pass has used")
         if step.op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:
             raise Abort("a view that was made in another gradient mode")
-        operands = ", ".join([self.build(self.recorder.value_of(base)), *map(repr, step.numbers)])
+        if step.op.name == "detach" and base._parent is None and base._origin is None:
+            source = self._fresh(base)  # the history of what it shares memory with does not matter
+        else:
+            source = self.build(self.recorder.value_of(base))
+        operands = ", ".join([source, *map(repr, step.numbers)])
         part = "" if step.index is None else f"[{step.index}]"
         return self._assign(f"{self.writer.hold(step.op)}.apply(({operands},), {self.writer.hold(step.params)}){part}")
 
@@ -236,20 +298,17 @@ class Epilogue:
 
     # writes
 
-    def _replay(self, view: Any, effects: list[str]) -> None:
-        if isinstance(view, CellV):
-            if view.written:
-                effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
-        elif view.mutated and isinstance(view, ExistingSetV):
-            target = self.source(view.source)
-            effects += [f"{target}.{method}({self._key(key)})" for method, key in view.log]
-        elif view.mutated and isinstance(view, ListV):
-            target = self.source(view.source)
-            for method, *arguments in view.log:
+    def _replay(self, view: Any, log: list[tuple], effects: list[str]) -> None:
+        if not log:
+            return
+        target = self.source(view.source)
+        if isinstance(view, ExistingSetV):
+            effects += [f"{target}.{method}({self._key(key)})" for method, key in log]
+        elif isinstance(view, ListV):
+            for method, *arguments in log:
                 effects.append(self._list_write(target, method, arguments))
-        elif view.mutated:
-            target = self.source(view.source)
-            for key, value in compact(view.log):
+        else:
+            for key, value in compact(log):
                 if value is DELETED:
                     effects.append(f"del {target}[{self._key(key)}]")
                 else:

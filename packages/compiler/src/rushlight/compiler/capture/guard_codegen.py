@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import CellType
 from typing import Any
 
-from rushlight.compiler.capture.memory import meet
+from rushlight.compiler.capture.gradients import plain_leaves
+from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
 
 MISS = type("Miss", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
@@ -28,7 +29,8 @@ class Writer:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.held: dict[str, Any] = {"MISS": MISS, "copysign": math.copysign, "is_empty": is_empty, "meet": meet}
+        self.held: dict[str, Any] = {"MISS": MISS, "copysign": math.copysign, "is_empty": is_empty, "meet": meet,
+                                     "plain_leaves": plain_leaves, "changed_by": changed_by}
         self._names: dict[int, str] = {}
         self._count = 0
 
@@ -89,6 +91,13 @@ class GuardWriter:
                 ids = ", ".join(f"id({n})" for n in names)
                 self._check(f"len({{{ids}}}) != {len(names)}", f"{paths} are no longer all different")
 
+        if tree.leaves:
+            leaves = "".join(f"{self.name_of[n]}, " for n in tree.leaves)
+            self._check(f"not plain_leaves(({leaves}))", "a tensor has now hooks or a history")
+        for optimizer, others in tree.unchanged:
+            tensors = "".join(f"{self.name_of[n]}, " for n in others)
+            self._check(f"changed_by({self.name_of[optimizer]}, ({tensors}))",
+                        "a tensor that is read after an optimizer's step is changed by it")
         for written, others in tree.apart:
             groups = ["".join(f"{self.name_of[n]}, " for n in nodes) for nodes in (written, others)]
             self._check(f"meet(({groups[0]}), ({groups[1]}))",
@@ -123,7 +132,8 @@ class GuardWriter:
             return
         key = w.literal(node.key)
         access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "cell": f"{base}.cell_contents",
-                  "vars": f"{base}.__dict__"}[node.step]
+                  "vars": f"{base}.__dict__",
+                  "grad": f"None if {base}._auto is None else {base}._auto.grad"}[node.step]
         if needed(node):
             w.line(f"{self._named(node)} = {access}", 2)
         elif node.step == "item" and isinstance(node.parent.example, dict):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rushlight.core.meta import Meta
@@ -27,6 +29,13 @@ def overlap(a: Tensor, b: Tensor) -> bool:
         return False
     low, high = sorted((s.address, s.address + s.nbytes()) for s in (first, second))
     return high[0] < low[1]
+
+
+def changed_by(optimizer: Any, tensors: tuple) -> bool:
+    """Does a step of an optimizer write to memory of one of these tensors?"""
+    written = [p for group in optimizer.param_groups for p in group["params"]]
+    written += [x for state in optimizer.state.values() for x in state.values() if isinstance(x, Tensor)]
+    return meet(tuple(written), tensors)
 
 
 def meet(written: tuple, others: tuple) -> bool:

@@ -10,12 +10,14 @@ import enum
 import functools
 import math
 from collections import OrderedDict
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleType
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
 from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.gradients import Gradients
 from rushlight.compiler.capture.source import Source, SourceTree, path
 from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.tensors import Recorder
@@ -54,6 +56,8 @@ class Session:
         self.learnt = learnt  # paths of numbers that are known to change
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder()
+        self.gradients = Gradients()
+        self.deferred: list[Deferred] = []
         self.views: dict[int, Any] = {}
         self.keep: list[Any] = []
         self.seen: dict[int, dict[Source, None]] = {}
@@ -159,6 +163,8 @@ class Session:
             return value.kind
         if type(value) is FunctionV:
             return FunctionType
+        if type(value) is GeneratorV:
+            return GeneratorType
         found = {ListV: list, SetV: set}.get(type(value))
         if found is None:
             raise Abort(f"the type of a {self.type_name(value)} is needed")

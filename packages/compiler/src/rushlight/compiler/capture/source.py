@@ -76,6 +76,8 @@ class SourceTree:
         self.relations: dict[tuple, None] = {}
         # tensors that are written, and those that may not share their memory
         self.apart: list[tuple[list[Source], list[Source]]] = []
+        self.leaves: dict[Source, None] = {}  # tensors that must have neither history nor hooks
+        self.unchanged: list[tuple[Source, list[Source]]] = []  # optimizers, and tensors that they may not change
 
     def argument(self, index: int, example: Any) -> Source:
         """A positional argument of the call."""
@@ -144,5 +146,7 @@ def path(node: Source) -> str:
             return f"{path(parent.parent)}.{key}" if parent.step == "vars" else f"{base}[{key!r}]"
         case "cell":
             return f"{base}.cell_contents"
+        case "grad":
+            return f"{base}.grad"
         case _:
             return f"{base}.{key}"

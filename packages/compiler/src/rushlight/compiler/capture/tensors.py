@@ -71,6 +71,11 @@ class Recorder:
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_source: dict[Source, Tracer] = {}
+        self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, by the tensor's id
+        self.freed: set[Any] = set()  # nodes of which a backward pass let go what they had saved
+        self.spent: set[Any] = set()  # nodes from which every way back leads through these
+        self.sealed = False  # did an optimizer's step come, which runs after the graph?
+        self.late: dict[Tracer, None] = {}  # existing tensors that were read after it
         self.reals: dict[int, Tensor] = {}
         self.drawn: dict[int, Draw] = {}
         self.scalars: dict[tuple, Tracer] = {}  # by source and dtype
@@ -94,10 +99,17 @@ class Recorder:
         if found is None:
             if type(real) is not Tensor and not type(real).__module__.startswith("rushlight.nn"):
                 raise Abort(f"a tensor of class {type(real).__name__}")
+            found = self.leaves.get(id(real))
+            if found is not None:  # gradients and updates belong to a tensor, whatever path leads to it
+                source.tree.relate("same", found._origin, source)
+                self.by_source[source] = found
+                return found
             found = self.by_source[source] = self.tracer(real._meta, kind=type(real))
             found._origin = source
             self.reals[id(found)] = real
             source.check("tensor", type(real), real._meta)
+            if real._meta.requires_grad:
+                self.leaves[id(real)] = found
         return found
 
     def constant(self, real: Tensor) -> Tracer:
@@ -120,8 +132,8 @@ class Recorder:
         return found
 
     def inputs_by_source(self) -> list[Tracer]:
-        """The tracers of all tensors that existed before the call."""
-        return list(self.by_source.values())
+        """The tracers of all tensors that existed before the call, each once."""
+        return list(dict.fromkeys(self.by_source.values()))
 
     def real(self, tracer: Tracer) -> Tensor:
         """The tensor that a tracer of an input stands for."""
@@ -165,6 +177,8 @@ class Recorder:
         if op.random and op.name != "empty":
             return self._draw(draw_of(op, operands, params))
         operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
+        if self.sealed:
+            self.late.update({x._root: None for x in operands if isinstance(x, Tracer) and x._root._origin is not None})
         if op.mutates:
             return self._mutate(op, operands, params)
         metas = op.infer_metas(operands, params)
@@ -221,6 +235,8 @@ class Recorder:
 
     def _mutate(self, op: Op, operands: tuple, params: tuple) -> Any:
         target = operands[0]
+        if self.sealed and isinstance(target, Tracer) and target._root._origin is not None:
+            raise Abort("a tensor that is written after an optimizer's step")
         if op.mutates != (0,) or not isinstance(target, Tracer):
             raise Abort(f"the in-place op {op.name}")
         op.infer_metas(operands, params)  # raises what the call would raise

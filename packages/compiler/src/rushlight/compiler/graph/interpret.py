@@ -11,9 +11,12 @@ from rushlight.compiler.graph.ir import Graph, Value
 
 def interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """The outputs for tensors (or tracers) as inputs. Calls go through the handler stack, so they record and trace like
-    eager ones.
+    eager ones, but for inputs that have no history in the graph.
     """
-    environment: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
+    environment: dict[Value, Any] = {
+        v: x.detach() if x._meta.requires_grad and not v.meta.requires_grad else x
+        for v, x in zip(graph.inputs, inputs, strict=True)
+    }
     for node in graph.nodes:
         operands = tuple([environment[x] if isinstance(x, Value) else x for x in node.inputs])
         if not any(v.meta.requires_grad for v in node.outputs) and any(

@@ -8,7 +8,7 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
-from rushlight.core.op import HANDLERS
+from rushlight.core import dispatch
 from rushlight.kernels.cpu import many
 from rushlight.kernels.cpu.many import WORTH, Table, fits
 
@@ -18,7 +18,7 @@ _tables: dict[tuple, Any] = {}
 
 def _table(tensors: list[Tensor]) -> Any:
     """What native loops need to run over all tensors in one call; None where operations have to do it."""
-    if HANDLERS or sum(t.numel() for t in tensors) < WORTH:
+    if dispatch.current() is not None or sum(t.numel() for t in tensors) < WORTH:
         return None
     metas = tuple([t._meta for t in tensors])
     if metas not in _tables:

@@ -317,7 +317,10 @@ def _of_super(session: Session, value: SuperV, name: str) -> Value:
 def store(session: Session, target: Value, name: str, value: Value) -> None:
     """`target.name = value`."""
     if isinstance(target, TensorV):
-        raise Abort(f"setting {name} of a tensor")
+        if name != "grad":
+            raise Abort(f"setting {name} of a tensor")
+        session.gradients.write(session, target.tracer, value)
+        return
     if isinstance(target, Obj) and isinstance(target.obj, ModuleType):
         target.source is None or target.source.check_identity()
         session.namespace(target.obj.__dict__).set(name, value)

@@ -12,6 +12,7 @@ from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
+    NONE,
     GeneratorV,
     InstanceV,
     IterV,
@@ -72,10 +73,9 @@ def _owned(name: str) -> bool:
 
 
 def _grad(session: Session, value: TensorV) -> Value:
-    if value.source is None:
-        raise Abort("the gradient of an intermediate")
-    found = session.recorder.real(value.tracer).grad
-    return value.source.read("attr", "grad", found)
+    if value.source is None and not value.tracer._meta.requires_grad and value.tracer._origin is None:
+        return NONE
+    return session.gradients.read(session, value.tracer)
 
 
 def call_method(session: Session, value: Value, name: str, args: list[Value]) -> Value:
