@@ -15,7 +15,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -24,26 +25,51 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """A spec for names that rushlight has; None leaves the name to the other finders."""
         ours = _name(fullname)
-        if ours is None or find_spec(ours) is None:
+        if ours is None or (find_spec(ours) is None and _namespace(ours) is None):
             return None
         return ModuleSpec(fullname, self, is_package=True)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> Any:
         """The rushlight module itself: what is one object there stays one object."""
-        module = import_module(str(_name(spec.name)))
-        self._own = (module.__spec__, module.__loader__)
+        ours = str(_name(spec.name))
+        module = import_module(ours) if find_spec(ours) is not None else _namespace(ours)
+        self._own = {name: getattr(module, name, None) for name in ("__spec__", "__loader__")}
         return module
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: Any) -> None:
         """Nothing is left to run; the import system's marks on the module are taken back."""
-        module.__spec__, module.__loader__ = self._own
+        vars(module).update(self._own)
+
+
+# Modules of PyTorch's that hold one family each, where rushlight's package holds them all.
+_FAMILIES = {
+    "nn.modules": "channelshuffle distance flatten fold padding pixelshuffle upsampling",
+    "optim": "adadelta adagrad adamax adamw asgd nadam radam rmsprop rprop",
+    "distributions": "bernoulli beta binomial cauchy chi2 continuous_bernoulli dirichlet exp_family exponential "
+    "fishersnedecor generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kumaraswamy "
+    "laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
+    "multivariate_normal negative_binomial one_hot_categorical pareto poisson studentT transformed_distribution "
+    "uniform von_mises weibull wishart",
+}
+_ELSEWHERE = {
+    "torch.cuda.amp": "rushlight.amp.cuda",
+    "torch.autograd.variable": "rushlight.autograd",
+    **{f"torch.{package}.{x}": f"rushlight.{package}" for package, names in _FAMILIES.items() for x in names.split()},
+}
 
 
 def _name(fullname: str) -> str | None:
     """The rushlight name of a torch module."""
     if fullname == "torch" or fullname.startswith("torch."):
-        return "rushlight" + fullname.removeprefix("torch")
+        return _ELSEWHERE.get(fullname, "rushlight" + fullname.removeprefix("torch"))
     return None
+
+
+def _namespace(name: str) -> Any:
+    """What a module holds under a name that PyTorch has a module of, such as `backends.cudnn`; None if nothing."""
+    parent, _, last = name.rpartition(".")
+    found = getattr(sys.modules.get(parent), last, None)
+    return found if isinstance(found, (ModuleType, SimpleNamespace)) else None
 
 
 _finder = _Finder()
@@ -59,19 +85,20 @@ def install() -> None:
         raise RuntimeError("as_torch.install: torch was imported before; call install() first, in a fresh process")
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    rushlight = import_module("rushlight")
-    if not hasattr(rushlight, "_C"):
-        # Libraries beside PyTorch count their uses through its binary module.
-        rushlight._C = ModuleType("rushlight._C")
-        rushlight._C._log_api_usage_once = lambda *args: None
 
 
 def uninstall() -> None:
     """Make `import torch` mean what it meant before `install`."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-        for name in [n for n, module in sys.modules.items() if _name(n) and module is sys.modules.get(str(_name(n)))]:
+        for name in [n for n, module in sys.modules.items() if _name(n) and not _is_foreign(n, module)]:
             del sys.modules[name]
+
+
+def _is_foreign(name: str, module: Any) -> bool:
+    """Is this the real torch's module?"""
+    ours = str(_name(name))
+    return module is not sys.modules.get(ours) and module is not _namespace(ours)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

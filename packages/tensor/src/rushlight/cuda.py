@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
-from rushlight.core import devices
+from rushlight.core import devices, siblings
 from rushlight.core.devices import as_device, current_cuda
 from rushlight.random import default_generator
 
@@ -28,6 +29,13 @@ __all__ = [
     "set_device",
     "synchronize",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "amp":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    siblings.root_name("amp")  # says what to install when it is not there
+    return import_module("rushlight.amp.cuda")
 
 
 def is_available() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.nn import attention, functional, init, modules, parameter, utils
+from rushlight.nn import attention, functional, init, modules, parallel, parameter, utils
 from rushlight.nn.composites import LinearCrossEntropyOptions
 from rushlight.nn.modules import *  # noqa: F403
 from rushlight.nn.modules import LAYERS
@@ -18,6 +18,7 @@ __all__ = [
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
     *LAYERS,

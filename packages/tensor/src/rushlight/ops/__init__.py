@@ -6,7 +6,12 @@ from pkgutil import iter_modules
 
 from rushlight.core.op import prims
 
-__all__ = ["prims"]
+__all__ = ["load_library", "prims"]
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     import_module(f"{__name__}.{_module.name}")
+
+
+def load_library(path: str) -> None:
+    """Raises OSError: binary operators for PyTorch do not fit here; `rushlight.library` takes Python ones."""
+    raise OSError(f"ops.load_library: {path} holds binary operators for PyTorch, which rushlight cannot load")

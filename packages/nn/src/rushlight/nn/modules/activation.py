@@ -8,6 +8,7 @@ import rushlight
 from rushlight import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.multihead import MultiheadAttention  # noqa: F401  PyTorch's place for it
 from rushlight.nn.parameter import Parameter
 
 

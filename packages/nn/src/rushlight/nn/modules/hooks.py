@@ -56,6 +56,7 @@ GLOBAL_FORWARD_PRE = Registry()
 GLOBAL_FORWARD = Registry()
 GLOBAL_BACKWARD_PRE = Registry()
 GLOBAL_BACKWARD = Registry()
+GLOBAL_REGISTRATION = {kind: Registry() for kind in ("parameter", "buffer", "module")}
 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
@@ -78,6 +79,33 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """Run `hook(module, grad_input, grad_output)` after every module's backward; it may return changed gradients."""
     return GLOBAL_BACKWARD.add(hook)
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
+    """Run `hook(module, name, parameter)` whenever a module gets a parameter; it may return another one."""
+    return GLOBAL_REGISTRATION["parameter"].add(hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
+    """Run `hook(module, name, buffer)` whenever a module gets a buffer; it may return another one."""
+    return GLOBAL_REGISTRATION["buffer"].add(hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
+    """Run `hook(module, name, child)` whenever a module gets a child; it may return another one."""
+    return GLOBAL_REGISTRATION["module"].add(hook)
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What the hooks for parameters, buffers or modules make of one that a module gets."""
+    for hook in GLOBAL_REGISTRATION[kind].values():
+        changed = hook(module, name, value)
+        if changed is not None:
+            value = changed
+    return value
 
 
 def any_global() -> bool:

@@ -9,10 +9,35 @@ import rushlight
 from rushlight import Tensor
 from rushlight.nn.modules import hooks as hook_module
 from rushlight.nn.modules.convert import ConvertMixin
-from rushlight.nn.modules.hooks import Registry, RemovableHandle
-from rushlight.nn.modules.state import StateMixin
+from rushlight.nn.modules.hooks import (
+    Registry,
+    RemovableHandle,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
+)
+from rushlight.nn.modules.state import StateMixin, _IncompatibleKeys
 from rushlight.nn.modules.traverse import TraverseMixin
 from rushlight.nn.parameter import Buffer, Parameter, is_lazy
+
+__all__ = [
+    "Module",
+    "_IncompatibleKeys",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 _REGISTRIES = (
     "_forward_pre_hooks",
@@ -96,7 +121,7 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
             if kind == "_parameters":
                 self.register_parameter(name, value)
             else:
-                fields["_modules"][name] = value
+                fields["_modules"][name] = registered("module", self, name, value)
         elif isinstance(value, Buffer) and "_buffers" in fields:
             self._forget(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
@@ -177,6 +202,7 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
                 raise ValueError(
                     f"cannot assign non-leaf Tensor to parameter {name!r}: it was computed from others; use .detach()"
                 )
+            param = registered("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -193,7 +219,7 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
             raise KeyError(f"attribute {name!r} already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign {type(tensor).__name__} as buffer {name!r}; it must be a Tensor or None")
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -207,7 +233,7 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
         self._check_name("module", name)
         if hasattr(self, name) and name not in self._modules:
             raise KeyError(f"attribute {name!r} already exists")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 

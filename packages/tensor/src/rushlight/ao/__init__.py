@@ -1,0 +1,1 @@
+"""`rushlight.ao`: the place of PyTorch's quantization, which rushlight lacks."""

@@ -1,0 +1,1 @@
+"""The rules of PyTorch's ONNX exporter for opset 11: rushlight has none."""

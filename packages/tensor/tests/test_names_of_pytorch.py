@@ -1,0 +1,86 @@
+"""Modules that programs and libraries import on their way: what is there works, and what is absent says so."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+import rushlight
+import rushlight.ao.quantization
+import rushlight.distributed
+import rushlight.hub
+import rushlight.onnx
+import rushlight.types
+import rushlight.version
+from rushlight.core.absent import absent
+from rushlight.utils import _pytree, model_zoo
+
+
+def test_absent_names_can_be_imported_annotated_and_derived_from_but_not_used():
+    stub = rushlight.ao.quantization.QuantStub
+
+    class Mine(stub):
+        pass
+
+    for use in (stub, Mine, rushlight.onnx.export, rushlight.distributed.init_process_group, absent("x.y")):
+        with pytest.raises(NotImplementedError, match="not part of rushlight"):
+            use("nccl")
+    assert not rushlight.distributed.is_available() and not rushlight.distributed.is_initialized()
+    for module in (rushlight.ao.quantization, rushlight.distributed):
+        with pytest.raises(AttributeError):
+            _ = module.no_such_name
+
+
+def test_accelerator_and_version():
+    if not rushlight.accelerator.is_available():
+        assert rushlight.accelerator.current_accelerator() is None and rushlight.accelerator.device_count() == 0
+        with pytest.raises(RuntimeError, match="none is available"):
+            rushlight.accelerator.synchronize()
+    assert rushlight.version.__version__ == rushlight.__version__ and rushlight.version.cuda is None
+
+
+def test_hub_fetches_once_and_checks_the_sum(tmp_path):
+    state = {"weight": rushlight.arange(3)}
+    rushlight.save(state, tmp_path / "source.pt")
+    data = (tmp_path / "source.pt").read_bytes()
+    good = hashlib.sha256(data).hexdigest()[:8]
+    for digits in (good, "00000000"):
+        (tmp_path / f"net-{digits}.pt").write_bytes(data)
+    folder, url = str(tmp_path / "kept"), (tmp_path / f"net-{good}.pt").as_uri()
+    found = model_zoo.load_url(url, folder, progress=False, check_hash=True)
+    assert found["weight"].tolist() == [0, 1, 2]
+    (tmp_path / f"net-{good}.pt").unlink()
+    assert rushlight.hub.load_state_dict_from_url(url, folder)["weight"].tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="invalid hash"):
+        url = (tmp_path / "net-00000000.pt").as_uri()
+        rushlight.hub.load_state_dict_from_url(url, folder, progress=False, check_hash=True)
+    assert [f.name for f in (tmp_path / "kept").iterdir()] == [f"net-{good}.pt"]
+
+
+def test_hub_loads_from_a_folder(tmp_path):
+    (tmp_path / "hubconf.py").write_text("dependencies = ['math']\ndef scaled(by=1):\n    return 3 * by\n")
+    assert rushlight.hub.load(tmp_path, "scaled", by=2, source="local") == 6
+    with pytest.raises(RuntimeError, match="Cannot find callable"):
+        rushlight.hub.load(tmp_path, "absent", source="local")
+    with pytest.raises(NotImplementedError, match="clone it"):
+        rushlight.hub.load("owner/repository", "scaled")
+    (tmp_path / "hubconf.py").write_text("dependencies = ['no_such_package']\n")
+    with pytest.raises(RuntimeError, match="no_such_package"):
+        rushlight.hub.load(tmp_path, "scaled", source="local")
+
+
+def test_trees_are_taken_apart_and_put_together():
+    tree = {"a": (1, [2, None]), "b": rushlight.return_types.max(3, 4)}
+    leaves, spec = _pytree.tree_flatten(tree)
+    assert leaves == [1, 2, None, 3, 4] and spec.num_leaves == 5
+    assert _pytree.tree_unflatten(leaves, spec) == tree
+    assert _pytree.tree_map(lambda x, y: (x, y), [1, {"k": 2}], [3, {"k": 4}]) == [(1, 3), {"k": (2, 4)}]
+    assert _pytree.tree_map_only(int, lambda x: x + 1, [1, "s"]) == [2, "s"]
+    assert _pytree.tree_leaves([1, (2, 3)], is_leaf=lambda x: isinstance(x, tuple)) == [1, (2, 3)]
+    assert _pytree.tree_any(lambda x: x == 2, [1, [2]]) and not _pytree.tree_all(lambda x: x == 2, [1, [2]])
+    for other in ([1], (1, 2), {"k": 1}):
+        with pytest.raises(ValueError):
+            _pytree.tree_map(max, [1, 2], other)
+    with pytest.raises(ValueError, match="3 leaves"):
+        _pytree.tree_unflatten([1, 2, 3], _pytree.tree_structure([1, 2]))
