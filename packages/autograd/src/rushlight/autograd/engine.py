@@ -7,7 +7,9 @@ is the youngest that is left; nothing has to be counted beforehand, and nothing 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from heapq import heappop, heappush, heappushpop
+from typing import Any
 
 from rushlight.autograd.anomaly import check_finite, warn_where
 from rushlight.autograd.memory import add_into, copied, is_free, is_small
@@ -16,6 +18,7 @@ from rushlight.autograd.node import AccumulateGrad, Edge, Node
 from rushlight.autograd.references import references
 from rushlight.autograd.state import AutogradState, state_of
 from rushlight.core import fork
+from rushlight.core.recording import RECORDINGS, Site
 from rushlight.core.tensor import Tensor
 
 Root = tuple[Edge, Tensor]
@@ -71,7 +74,8 @@ def _on_the_way(roots: list[Root], goals: dict[Node, dict]) -> set[Node]:
 def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured: dict[Node, dict]) -> None:
     pending: dict[Node, list] = {}  # gradients that have come for the outputs of nodes that wait
     heap: list[tuple[int, Node]] = []
-    watched = needed is not None or mode.anomaly
+    observed = mode.anomaly or bool(RECORDINGS)
+    watched = needed is not None or observed
     edges = [edge for edge, _ in roots]
     results = [grad for _, grad in roots]
     results.reverse()
@@ -117,9 +121,12 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
         if needed is not None and node not in needed:
             continue
         if type(node) is AccumulateGrad:
-            _accumulate(node, grads)
+            if RECORDINGS:
+                _timed(node, _accumulate, node, grads)
+            else:
+                _accumulate(node, grads)
             continue
-        if mode.anomaly or node.extras is not None:
+        if observed or node.extras is not None:
             results = _observed(node, grads, keep_graph)
         else:
             results = node.apply(grads, keep_graph)
@@ -143,10 +150,10 @@ def _add_to(buffer: list, output: int, grad: Tensor) -> None:
 
 
 def _observed(node: Node, grads: list, keep_graph: bool) -> list:
-    """Run a node that somebody watches: its hooks, or anomaly mode."""
+    """Run a node that somebody watches: its hooks, anomaly mode, or a profiler."""
     incoming = tuple(grads)
     try:
-        results = node.apply(grads, keep_graph)
+        results = _timed(node, node.apply, grads, keep_graph) if RECORDINGS else node.apply(grads, keep_graph)
         if mode.anomaly and mode.check_nan:
             check_finite(node, results)
     except Exception:
@@ -154,6 +161,12 @@ def _observed(node: Node, grads: list, keep_graph: bool) -> list:
             warn_where(node)
         raise
     return list(_after_node(node, tuple(results), incoming))
+
+
+def _timed(node: Node, function: Callable, *args: Any) -> Any:
+    """Call what a node does as a range in what a profiler records."""
+    recording = next(iter(RECORDINGS), None)  # it may have ended, on another thread, since somebody looked
+    return function(*args) if recording is None else recording.call(Site(node.name(), "backward"), function, *args)
 
 
 def call_hooks(hooks: dict, grad: Tensor | None) -> Tensor | None:

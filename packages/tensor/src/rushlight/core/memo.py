@@ -19,6 +19,8 @@ from rushlight.core.meta import Size
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, Op, plan_key
 from rushlight.core.tensor import Tensor
 
+MEMOS: list[dict] = []  # all that is remembered here and by indexing and joining, besides the plans of the ops
+
 # Arguments of these types may stand in a key: equal ones mean the same to every function.
 _PLAIN = (bool, str, type(None), dtypes.dtype, devices.device)
 
@@ -27,6 +29,7 @@ def remembering(fn: Callable, call: Callable, creates: bool) -> Callable:
     """`call`, a form of `fn`, with memory. Functions that create tensors take none; the others take one first."""
     memo: dict[tuple, Any] = {}
     dtypes.DECIDED.append(memo)
+    MEMOS.append(memo)
     find = memo.get
 
     if creates:

@@ -19,6 +19,7 @@ from rushlight.core.meta import Meta, of_number
 Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
 
 HANDLERS: list = []  # one entry per handler pushed by any thread; empty means that no call needs a look at the stack
+WATCHERS: list[Callable] = []  # what `rushlight.core.recording` puts around new plans: `watch(op, key, plan)`
 PLAN_LIMIT = 4096  # plans kept per op; a program with endless new shapes starts over instead of growing
 
 
@@ -127,7 +128,10 @@ class Op:
         plan = eager.make_plan(self, metas, params)
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
-        self.plans[plan_key(operands, params)] = plan
+        key = plan_key(operands, params)
+        if WATCHERS:
+            plan = WATCHERS[-1](self, key, plan)
+        self.plans[key] = plan
         return plan(*operands)
 
     def infer_metas(self, operands: tuple, params: tuple = ()) -> Meta | tuple[Meta, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.core import dispatch
-from rushlight.core.memo import Recorder
+from rushlight.core.memo import MEMOS, Recorder
 from rushlight.core.op import PLAN_LIMIT, plan_key
 from rushlight.core.tensor import Tensor
 from rushlight.ops.slicing import select_op
@@ -15,6 +15,7 @@ from rushlight.ops.slicing import select_op
 # the integer at a place of the index. An index that takes other steps has None.
 _ALONE, _WITH_START, _WITH_INTEGER = range(3)
 _known: dict[tuple, list[tuple[Callable, int, Any]] | None] = {}
+MEMOS.append(_known)
 
 
 def key(x: Tensor, index: tuple) -> tuple | None:

@@ -13,6 +13,7 @@ from rushlight.core.declare import common_device, structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import CHANNELS_LAST, common_format, strides_for
+from rushlight.core.memo import MEMOS
 from rushlight.core.meta import Meta, meta, of_array
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, ErrorSample, Op, Sample, kernel, plan_key, planner
 from rushlight.core.out import Out
@@ -133,6 +134,7 @@ def _join(op: Op, plans: dict, tensors: list[Tensor], given: Any, dim: int) -> T
 _SEQUENCES = (list, tuple)
 _cat_plans: dict[tuple, Callable] = {}
 _stack_plans: dict[tuple, Callable] = {}
+MEMOS += [_cat_plans, _stack_plans]
 
 
 def _listed(name: str, tensors: Any) -> list[Tensor]:
