@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
+from rushlight.autograd import batches
 from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.state import Steps, replay, view_of
 from rushlight.core import dispatch
@@ -91,7 +92,8 @@ class Level:
         before = None if entry is None else entry[1]
         wholes = []
         for k, tangent in enumerate(tangents):
-            whole = _laid_out(clone(before[k]) if before else zeros_for(root._meta), root._meta)
+            start = clone(before[k]) if before else zeros_for(root._meta)
+            whole = dispatch.follow(_laid_out(start, root._meta), tangent)
             copy_(replay(whole, steps), tangent)
             wholes.append(whole)
         self.set(root, tuple(wholes))
@@ -123,6 +125,11 @@ class Level:
                     self.set(result, found)
         return results
 
+    def follow(self, made: Tensor, like: Any) -> Tensor:
+        """A fresh tensor to write to, as handlers around this level want it."""
+        with dispatch.below():
+            return dispatch.follow(made, like)
+
     def _in_place(self, op: Op, operands: tuple, params: tuple, tangents: list) -> Any:
         x = operands[0]
         kept = tuple([clone(y) if isinstance(y, Tensor) and _same_memory(x, y) else y for y in operands])
@@ -148,7 +155,8 @@ def _laid_out(tangent: Tensor, m: Meta) -> Tensor:
     """A tangent with the strides of its tensor, so that views of the one are views of the other."""
     if tangent._meta.strides == m.strides or any(n > 1 and s == 0 for n, s in zip(m.shape, m.strides)):
         return tangent
-    return copy_(empty_strided(m.shape, m.strides, dtype=tangent._meta.dtype, device=m.device), tangent)
+    room = empty_strided(m.shape, m.strides, dtype=tangent._meta.dtype, device=m.device)
+    return copy_(dispatch.follow(room, tangent), tangent)
 
 
 def push(op: Op, operands: tuple, params: tuple, tangents: list, results: tuple) -> list[Tangents | None]:
@@ -184,8 +192,17 @@ def all_tangents(x: Tensor) -> list[tuple[Level, Tangents]]:
 
 
 def detached(x: Tensor) -> Tensor:
-    """`x.detach()` that keeps the tangents: cut off from the graph of reverse mode only."""
-    y = x.detach()
+    """A tensor without history but with the same tangents: cut off from the graph of reverse mode only."""
+    return _with_tangents_of(x, batches.cut_off(x))
+
+
+def lifted(x: Tensor) -> Tensor:
+    """A tensor as one of the innermost level of `vmap`, with the same tangents; see `rushlight.autograd.batches`."""
+    y = batches.lifted(x)
+    return x if y is x else _with_tangents_of(x, y)
+
+
+def _with_tangents_of(x: Tensor, y: Tensor) -> Tensor:
     for level, tangents in all_tangents(x):
         level.set(y, tangents)
     return y
@@ -193,7 +210,7 @@ def detached(x: Tensor) -> Tensor:
 
 def leaf(x: Tensor) -> Tensor:
     """A leaf to differentiate by in the place of a tensor, with the same tangents."""
-    return detached(x).requires_grad_()
+    return detached(lifted(x)).requires_grad_()
 
 
 def innermost() -> Level | None:

@@ -27,6 +27,7 @@ from rushlight.autograd.state import (
     state_of,
     view_of,
 )
+from rushlight.core.dispatch import follow
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.copy import clone, copy_, zero_
 
@@ -148,7 +149,8 @@ class CopySlices(Node):
         if target is None:
             zero_(part)
         else:
-            copy_(part, target)
+            whole = follow(whole, target)
+            copy_(replay(whole, self.steps), target)
         return [whole, *found]
 
     def _inner_gradients(self, incoming: list, keep: bool) -> list:

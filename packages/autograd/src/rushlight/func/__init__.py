@@ -7,11 +7,13 @@ Example:
     tensor([2., 4., 6.])
 """
 
+from rushlight.autograd.batching import fallbacks
 from rushlight.func.batching import vmap
 from rushlight.func.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from rushlight.func.modules import functional_call, stack_module_state
 
 __all__ = [
+    "fallbacks",
     "functional_call",
     "grad",
     "grad_and_value",

@@ -6,23 +6,28 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.autograd.batches import BatchLevel, new_level
 from rushlight.core.errors import check_dim
 from rushlight.core.tensor import Tensor
-from rushlight.func.tree import flatten, spread
-from rushlight.ops.join import stack
-from rushlight.random import get_rng_state, set_rng_state
+from rushlight.func.tree import Build, flatten, spread
+from rushlight.ops.join import cat
+from rushlight.ops.transpose import movedim
 
 
 def vmap(
     func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable:
-    """A function that applies `func` to each sample of a batch and stacks the results.
+    """A function that applies `func` to all samples of a batch at once and puts the results together.
 
-    `in_dims` says along which dimension each argument is batched (None: the same for all samples), `out_dims` where the
-    batch dimension of each result goes; both may follow the structure of arguments and results. `randomness="same"`
-    draws the same numbers for every sample. The samples are run one after the other, whatever `chunk_size` says, so the
-    result is right for every function, and as fast as a loop. Raises ValueError when batch sizes differ or nothing is
-    batched.
+    `func` runs once: its tensors have the shape of one sample, and each operation computes all samples. `in_dims` says
+    along which dimension each argument is batched (None: the same for all samples), `out_dims` where the batch
+    dimension of each result goes; both may follow the structure of arguments and results. With `randomness="different"`
+    each sample draws numbers of its own, with `"same"` all draw the same ones. `chunk_size` is the number of samples
+    that are computed together: fewer need less memory. What operations ran sample by sample is listed by
+    `rushlight.func.fallbacks()`.
+
+    Raises ValueError when batch sizes differ or nothing is batched; inside, RuntimeError for random numbers with
+    `randomness="error"`, for branching on a value that samples differ in, and for results whose shape would.
 
     Example:
         >>> import rushlight
@@ -32,34 +37,41 @@ def vmap(
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"vmap: only allows randomness to be 'error', 'different' or 'same', got {randomness!r}")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         values, build = flatten(args)
         dims = spread("vmap: in_dims", in_dims, args)
-        dims = [_checked(x, d) for x, d in zip(values, dims)]
-        sizes = {x.shape[d] for x, d in zip(values, dims) if d is not None}
-        if not sizes:
-            raise ValueError("vmap: at least one input must be batched: in_dims has no dimension for any of them")
-        if len(sizes) > 1:
-            raise ValueError(
-                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
-            )
-        count = sizes.pop()
-        if count == 0:
-            raise ValueError("vmap: cannot map over a dimension of size 0")
-        state = get_rng_state() if randomness == "same" else None
-        rows, rebuild, output = [], None, None
-        for i in range(count):
-            if state is not None:
-                set_rng_state(state)
-            output = func(*build([x if d is None else x.select(d, i) for x, d in zip(values, dims)]), **kwargs)
-            row, rebuild = flatten(output)
-            rows.append(row)
-        places = spread("vmap: out_dims", out_dims, output)
-        return rebuild([_joined(column, place) for column, place in zip(zip(*rows), places)])
+        values, count = _batches(values, dims)
+        size = count if chunk_size is None else min(chunk_size, count)
+        chunks = []
+        for start in range(0, count, size):
+            some = [x if d is None else x.narrow(0, start, min(size, count - start)) for x, d in zip(values, dims)]
+            with new_level(min(size, count - start), randomness) as level:
+                given = [x if d is None else level.wrapped(x) for x, d in zip(some, dims)]
+                output = func(*build(given), **kwargs)
+            chunks.append(_outputs(level, output, out_dims))
+        return _together(chunks)
 
     return call
+
+
+def _batches(values: list, dims: list[int | None]) -> tuple[list, int]:
+    """The arguments with the batch dimension in front, and its size."""
+    places = [_checked(x, d) for x, d in zip(values, dims)]
+    sizes = {x.shape[d] for x, d in zip(values, places) if d is not None}
+    if not sizes:
+        raise ValueError("vmap: at least one input must be batched: in_dims has no dimension for any of them")
+    if len(sizes) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+        )
+    count = sizes.pop()
+    if count == 0:
+        raise ValueError("vmap: cannot map over a dimension of size 0")
+    return [movedim(x, d, 0) if d else x for x, d in zip(values, places)], count
 
 
 def _checked(x: Any, d: int | None) -> int | None:
@@ -77,7 +89,29 @@ def _checked(x: Any, d: int | None) -> int | None:
         raise ValueError(str(error)) from None
 
 
-def _joined(column: tuple, place: int | None) -> Any:
-    if not all(isinstance(x, Tensor) for x in column):
-        raise ValueError(f"vmap: the function must only return Tensors, got {type(column[0]).__name__}")
-    return column[0] if place is None else stack(column, place)
+Chunk = tuple[list, list, Build]  # the results, where their batch dimensions are, and how to build their structure
+
+
+def _outputs(level: BatchLevel, output: Any, out_dims: Any) -> Chunk:
+    results, build = flatten(output)
+    places = spread("vmap: out_dims", out_dims, output)
+    return [_result(level, x, place) for x, place in zip(results, places)], places, build
+
+
+def _result(level: BatchLevel, x: Any, place: int | None) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"vmap: the function must only return Tensors, got {type(x).__name__}")
+    if place is None and level.unwrapped(x)[1]:
+        raise ValueError("vmap: out_dims=None for a result that differs between samples; give a dimension for it")
+    try:
+        return level.value(x, None if place is None else check_dim("vmap", place, x.ndim + 1, "out_dims"))
+    except IndexError as error:
+        raise ValueError(str(error)) from None
+
+
+def _together(chunks: list[Chunk]) -> Any:
+    (first, places, build), *rest = chunks
+    if not rest:
+        return build(first)
+    columns = zip(*[results for results, _, _ in chunks])
+    return build([column[0] if place is None else cat(column, place) for column, place in zip(columns, places)])

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd import api
-from rushlight.autograd.duals import all_tangents, dual, leaf, new_level
+from rushlight.autograd.batches import cut_off
+from rushlight.autograd.duals import all_tangents, dual, leaf, lifted, new_level
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import AccumulateGrad
@@ -33,6 +34,7 @@ class _Level:
             if not isinstance(x, Tensor):
                 raise TypeError(f"{name}: expected tensors to differentiate by, got {type(x).__name__}")
         self.outer = mode.enabled
+        inputs = [lifted(x) for x in inputs]
         self.inputs = [x.view_as(x) if x.requires_grad and self.outer else leaf(x) for x in inputs]
         self.own = {id(x) for x in self.inputs if x.is_leaf}
 
@@ -43,7 +45,7 @@ class _Level:
         if not isinstance(x, Tensor):
             return x
         known = all_tangents(x)
-        y = x.detach() if x.requires_grad and not (self.outer and self._reaches_out(x)) else x
+        y = cut_off(x) if x.requires_grad and not (self.outer and self._reaches_out(x)) else x
         for level, tangents in known:
             shown = tuple([self.result(t) for t in tangents])
             if y is not x or any(a is not b for a, b in zip(shown, tangents)):

@@ -73,3 +73,24 @@ def set_autograd(recorder: Callable[[Op, tuple, tuple, Any, Callable], Callable]
     """Install the function that makes plans record for autograd."""
     global autograd
     autograd = recorder
+
+
+def handlers() -> tuple[Handler | None, ...]:
+    """The handlers of this thread, the innermost last."""
+    return tuple(_local.stack)
+
+
+def follow(made: Any, like: Any) -> Any:
+    """A fresh tensor that takes what is written to `like`: a handler for which one tensor stands for many may give it
+    memory for all of them.
+    """
+    handler = current() if HANDLERS else None
+    return handler.follow(made, like) if hasattr(handler, "follow") else made
+
+
+def repeats() -> int:
+    """How many times as many random numbers a call draws now, for the handlers it passes, as its shapes say."""
+    times = 1
+    for handler in _local.stack if HANDLERS else ():
+        times *= getattr(handler, "repeats", 1)
+    return times

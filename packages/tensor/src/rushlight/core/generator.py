@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import fork
+from rushlight.core import dispatch, fork
 from rushlight.core.devices import as_device, device
 
 _STATE = np.dtype([("seed", "<u8"), ("offset", "<u8")])
@@ -68,6 +68,7 @@ class Generator:
 
     def take(self, counters: int) -> tuple[int, int]:
         """(seed, offset) for a draw that needs so many counters, which no later draw uses again."""
+        counters *= dispatch.repeats()
         with self._lock:
             offset = self._offset
             self._offset = offset + counters & _WORD

@@ -167,6 +167,9 @@ def _notes(tensor: Any) -> list[str]:
 
 def tensor_text(tensor: Any, contents: str | None = None) -> str:
     """What `repr` of a tensor gives; `contents` replaces the numbers."""
+    describe = getattr(tensor._array, "describe", None)
+    if describe is not None:  # it stands for many tensors
+        return describe()
     if contents is None:
         contents = "..." if tensor.is_meta else array_text(tensor._host_array("repr"), _INDENT)
     text = f"tensor({contents}"

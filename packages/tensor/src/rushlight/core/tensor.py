@@ -206,6 +206,8 @@ class Tensor(_Attached):
             if not force:
                 raise TypeError(f"numpy: can't convert a {self._meta.device} tensor to numpy; use tensor.cpu() first")
             return self.detach().cpu().numpy()
+        if not isinstance(self._array, np.ndarray):
+            raise RuntimeError("numpy: the tensor stands for many, inside of vmap, and has no array of its own")
         self.storage().exposed = True
         return self._array
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.core import layout as layouts
 from rushlight.core.devices import as_device
+from rushlight.core.dispatch import follow
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import memory_format, preserve_format
@@ -23,7 +24,7 @@ def _empty_like(name: str, input: Tensor, wanted: Any, device: Device, order: me
     order = order or preserve_format
     strides = None if m.contiguous and order is preserve_format else layouts.strides_for(name, m, order)
     where = m.device if device is None else as_device(device)
-    return empty_op.apply((), (m.shape, strides, as_dtype(name, wanted, m.dtype), where))
+    return follow(empty_op.apply((), (m.shape, strides, as_dtype(name, wanted, m.dtype), where)), input)
 
 
 def full_of(name: str, input: Tensor, value: Any, wanted: Any, device: Device, order: memory_format | None) -> Tensor:
@@ -34,7 +35,7 @@ def full_of(name: str, input: Tensor, value: Any, wanted: Any, device: Device, o
         raise RuntimeError(f"{name}: value cannot be converted to type {kind.name} without overflow: it is complex")
     if m.contiguous and (order is None or order is preserve_format):
         where = m.device if device is None else as_device(device)
-        return full_op.apply((value,), (m.shape, kind, where))
+        return follow(full_op.apply((value,), (m.shape, kind, where)), input)
     return fill_(_empty_like(name, input, kind, device, order), value)
 
 
@@ -190,7 +191,7 @@ def _new(
 ) -> Tensor:
     shape = sizes(name, args if size is None else (size,))
     where = input.device if device is None else device
-    return filled(shape, value, as_dtype(name, wanted, input.dtype), where, requires_grad)
+    return finish(follow(filled(shape, value, as_dtype(name, wanted, input.dtype), where), input), requires_grad)
 
 
 @function(out=False, public=False, memo=True)
@@ -266,7 +267,8 @@ def new_empty(
     """A tensor without set values of the given sizes, in the dtype and on the device of this one."""
     shape = sizes("new_empty", args if size is None else (size,))
     where = input.device if device is None else as_device(device)
-    return finish(empty_op.apply((), (shape, None, as_dtype("new_empty", dtype, input.dtype), where)), requires_grad)
+    made = empty_op.apply((), (shape, None, as_dtype("new_empty", dtype, input.dtype), where))
+    return finish(follow(made, input), requires_grad)
 
 
 @function(out=False, public=False)
@@ -288,7 +290,7 @@ def new_empty_strided(
         as_dtype("new_empty_strided", dtype, input.dtype),
         where,
     )
-    return finish(empty_op.apply((), params), requires_grad)
+    return finish(follow(empty_op.apply((), params), input), requires_grad)
 
 
 @function(out=False, public=False)

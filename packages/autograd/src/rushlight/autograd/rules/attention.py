@@ -1,6 +1,7 @@
 """Gradients of scaled dot-product attention."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import lead
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.autograd.rules.through import vjp_through_decomposition
 from rushlight.ops.attention import attention_backward_op, attention_op, attention_parts
 from rushlight.ops.matmul import matmul_op
@@ -21,3 +22,6 @@ def _mask(g, operands, causal):
 
 vjp(attention_op, all=_attention)
 vjp_through_decomposition(attention_backward_op, outputs=3)
+
+batch(attention_op, lead)
+batch(attention_backward_op, lead)

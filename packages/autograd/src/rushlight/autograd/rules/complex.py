@@ -1,6 +1,7 @@
 """Gradients of complex parts, angle, and conversions."""
 
-from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.batched import lead, same
+from rushlight.autograd.rules.registry import batch, conj, vjp
 from rushlight.autograd.rules.rounding import zeros
 from rushlight.ops import prims
 from rushlight.ops.magnitude import sgn
@@ -23,3 +24,7 @@ vjp(prims.angle, input=_angle)
 vjp(prims.complex, linear="real imag", real=lambda g: g.real, imag=lambda g: g.imag)
 vjp(prims.view_as_real, input=lambda g: prims.view_as_complex(g.contiguous()))
 vjp(prims.view_as_complex, input=lambda g: prims.view_as_real(g))
+
+batch(prims.complex, lead)
+for _op in (prims.real, prims.imag, prims.view_as_real, prims.view_as_complex):
+    batch(_op, same)

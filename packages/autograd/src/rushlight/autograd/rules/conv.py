@@ -1,6 +1,10 @@
 """Gradients of convolutions: each of the three ops is the gradient of the other two."""
 
-from rushlight.autograd.rules.registry import conj, vjp
+from functools import partial
+
+from rushlight.autograd.batches import whole
+from rushlight.autograd.rules.batched import joined, split_off
+from rushlight.autograd.rules.registry import batch, conj, vjp
 from rushlight.ops.conv import conv_op, conv_weight_op
 from rushlight.ops.conv_transpose import conv_transpose_op
 from rushlight.ops.reduction import sum_op
@@ -63,3 +67,53 @@ vjp(
         conj(input), g, grad_meta.shape[2:], stride, padding, dilation, groups
     ),
 )
+
+
+def _each(run, operands, batched, groups, samples):
+    """`run(input, weight, bias, groups)` for all samples: as one batch of images, or, where each sample has filters of
+    its own, as one image with the channels of all samples in as many groups more.
+    """
+    input, weight, bias = operands
+    if not batched[1]:
+        if batched[2]:
+            images = input if batched[0] else whole(input, samples)
+            return _each(run, (images, weight, None), (True, False, False), groups, samples) + bias.reshape(
+                samples, 1, -1, *(1,) * (weight.ndim - 2)
+            )
+        return split_off(run(joined(input), weight, bias, groups), samples)
+    filters = joined(weight)
+    if bias is not None:
+        bias = (bias if batched[2] else whole(bias, samples)).reshape(-1)
+    if not batched[0] and groups == 1 and run.keywords["op"] is conv_op:
+        return split_off(run(input, filters, bias, 1), samples, 1)
+    channels = joined(input if batched[0] else whole(input, samples), 1)
+    return split_off(run(channels, filters, bias, groups * samples), samples, 1)
+
+
+def _applied(input, weight, bias, groups, *, op, params):
+    return op.apply((input, weight, bias), (*params, groups))
+
+
+def _batched_conv(op, operands, batched, stride, padding, dilation, groups, samples):
+    run = partial(_applied, op=op, params=(stride, padding, dilation))
+    return _each(run, operands, batched, groups, samples)
+
+
+def _batched_transpose(op, operands, batched, stride, padding, output_padding, dilation, groups, samples):
+    run = partial(_applied, op=op, params=(stride, padding, output_padding, dilation))
+    return _each(run, operands, batched, groups, samples)
+
+
+def _batched_weight(op, operands, batched, kernel_size, stride, padding, dilation, groups, samples):
+    """The channels of all samples side by side, in groups; gradients of one input are more channels only."""
+    params = (kernel_size, stride, padding, dilation)
+    input, grad = operands
+    if not batched[0] and groups == 1:
+        return split_off(op.apply((input, joined(grad, 1)), (*params, 1)), samples)
+    channels, grads = [joined(x if b else whole(x, samples), 1) for x, b in zip(operands, batched)]
+    return split_off(op.apply((channels, grads), (*params, groups * samples)), samples)
+
+
+batch(conv_op, _batched_conv)
+batch(conv_transpose_op, _batched_transpose)
+batch(conv_weight_op, _batched_weight)

@@ -1,7 +1,8 @@
 """Random numbers change in steps with their parameters, or are held fixed: the gradient is zero, as PyTorch has it."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import lead
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops import prims
 
 vjp(prims.bernoulli, input=lambda g, input_meta: zeros_for(input_meta))
@@ -10,3 +11,6 @@ vjp(
     mean=lambda g, mean_meta: zeros_for(mean_meta),
     std=lambda g, std_meta: zeros_for(std_meta),
 )
+
+batch(prims.bernoulli, lead)
+batch(prims.normal, lead)

@@ -1,6 +1,7 @@
 """Gradients of Fourier transforms: the transforms back, with the weights that half a spectrum has."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import shift
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops.fft import c2c_op, c2r_op, r2c_op
 from rushlight.ops.join import cat
 from rushlight.ops.padding import pad_constant
@@ -36,3 +37,6 @@ def _c2r(g, dims, scaling, size):
 vjp(c2c_op, linear="input", input=_c2c)
 vjp(r2c_op, linear="input", input=_r2c)
 vjp(c2r_op, linear="input", input=_c2r)
+
+for _op in (c2c_op, r2c_op, c2r_op):
+    batch(_op, shift("dims"))

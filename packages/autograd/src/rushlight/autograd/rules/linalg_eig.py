@@ -1,6 +1,7 @@
 """Gradients of eigenvalues and eigenvectors."""
 
-from rushlight.autograd.rules.registry import jvp, vjp
+from rushlight.autograd.rules.batched import lead
+from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.linalg_eig import eig_op, eigh_op
 from rushlight.ops.linalg_solve import adjoint, solve_op
 from rushlight.ops.ranges import eye
@@ -45,3 +46,6 @@ def _eigh_along(d_input, ans0, ans1):
 vjp(eigh_op, input=_eigh)
 jvp(eigh_op, _eigh_along)
 vjp(eig_op, input=_eig)
+
+batch(eigh_op, lead)
+batch(eig_op, lead)

@@ -1,6 +1,7 @@
 """Gradients of Cholesky and LU factorizations."""
 
-from rushlight.autograd.rules.registry import jvp, nondifferentiable, vjp
+from rushlight.autograd.rules.batched import in_rank, lead
+from rushlight.autograd.rules.registry import batch, jvp, nondifferentiable, vjp
 from rushlight.ops.join import cat
 from rushlight.ops.linalg_factor import (
     cholesky_op,
@@ -73,3 +74,13 @@ def _ldl_back(g, input, pivots, hermitian):
     if hermitian or not g.dtype.is_complex:
         return ldl_solve_op.apply((input, pivots, g), (hermitian,))
     return ldl_solve_op.apply((input, pivots, g.conj()), (hermitian,)).conj()
+
+
+def _batched_ldl_solve(op, input, pivots, other, metas, hermitian):
+    ndim = max(metas[0].ndim, metas[2].ndim)
+    return op.apply((in_rank(input, ndim), in_rank(pivots, ndim - 1), in_rank(other, ndim)), (hermitian,))
+
+
+for _op in (cholesky_op, lu_factor_op, permutation_op, ldl_factor_op):
+    batch(_op, lead)
+batch(ldl_solve_op, _batched_ldl_solve)

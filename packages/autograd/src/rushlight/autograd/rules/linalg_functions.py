@@ -1,6 +1,7 @@
 """Gradients of functions of matrices."""
 
-from rushlight.autograd.rules.registry import jvp, nondifferentiable, vjp
+from rushlight.autograd.rules.batched import lead
+from rushlight.autograd.rules.registry import batch, jvp, nondifferentiable, vjp
 from rushlight.ops.join import cat
 from rushlight.ops.linalg_functions import geqrf_op, matrix_exp_op
 from rushlight.ops.linalg_solve import adjoint
@@ -17,3 +18,6 @@ def _along(a, g):
 
 vjp(matrix_exp_op, input=lambda g, input: _along(adjoint(input), g))
 jvp(matrix_exp_op, lambda d_input, input: _along(input, d_input))
+
+batch(geqrf_op, lead)
+batch(matrix_exp_op, lead)

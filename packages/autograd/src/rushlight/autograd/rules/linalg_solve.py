@@ -1,8 +1,10 @@
 """Gradients of inverses, solutions and determinants."""
 
-from rushlight.autograd.rules.registry import jvp, vjp
+from rushlight.autograd.rules.batched import lead
+from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.linalg_solve import adjoint, det_op, inv_op, slogdet_op, solve_op, solve_triangular_op
 from rushlight.ops.linalg_svd import svd_op
+from rushlight.ops.ranges import eye
 
 vjp(inv_op, input=lambda g, ans: -(adjoint(ans) @ g @ adjoint(ans)))
 jvp(inv_op, lambda d_input, ans: -(ans @ d_input @ ans))
@@ -60,9 +62,7 @@ def _det_of_singular(g, input):
 
 
 def _unit(like, i):
-    row = like.new_zeros(like.shape[-1:])
-    row[i] = 1
-    return row
+    return eye(like.shape[-1], dtype=like.dtype, device=like.device)[i]
 
 
 vjp(det_op, input=_det)
@@ -79,3 +79,6 @@ def _slogdet(g0, g1, input, ans0):
 
 
 vjp(slogdet_op, input=_slogdet)
+
+for _op in (inv_op, solve_op, solve_triangular_op, det_op, slogdet_op):
+    batch(_op, lead)

@@ -1,7 +1,10 @@
 """Gradients of svd, qr, pinv and lstsq."""
 
+from rushlight.autograd.batches import whole
+from rushlight.autograd.rules.batched import in_rank, lead
 from rushlight.autograd.rules.linalg_eig import _gaps
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.registry import batch, vjp
+from rushlight.core.tensor import Tensor
 from rushlight.ops.join import cat
 from rushlight.ops.linalg_solve import adjoint, solve_triangular_op
 from rushlight.ops.linalg_svd import lstsq_op, pinv_op, qr_op, svd_op
@@ -121,3 +124,20 @@ def _lstsq(g0, g1, operands, ans0, needs):
 
 
 vjp(lstsq_op, all=_lstsq)
+
+
+def _batched_pinv(op, input, atol, rtol, input_meta, hermitian):
+    """Tolerances have the shape of the batch of matrices."""
+    bounds = [in_rank(x, input_meta.ndim - 2) if isinstance(x, Tensor) else x for x in (atol, rtol)]
+    return op.apply((input, *bounds), (hermitian,))
+
+
+def _batched_qr(op, input, mode, samples):
+    q, r = op.apply((input,), (mode,))
+    return (whole(q, samples) if mode == "r" else q), r
+
+
+for _op in (svd_op, lstsq_op):
+    batch(_op, lead)
+batch(qr_op, _batched_qr)
+batch(pinv_op, _batched_pinv)

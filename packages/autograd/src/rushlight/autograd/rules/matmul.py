@@ -1,6 +1,7 @@
 """Gradients of matrix products."""
 
-from rushlight.autograd.rules.registry import conj, vjp
+from rushlight.autograd.rules.batched import Case, Run, in_rank, through
+from rushlight.autograd.rules.registry import batch, conj, vjp
 from rushlight.ops.matmul import linear_op, linear_weight_op, matmul_op
 from rushlight.ops.reduction import sum_op
 
@@ -62,3 +63,40 @@ vjp(
     input=lambda g, grad: matmul_op.apply((conj(grad), g)),
     grad=lambda g, input: linear_op.apply((conj(input), g, None)),
 )
+
+
+def _batched_product(operands, batched, metas):
+    a, b = operands
+    first, second = metas
+    if not batched[1] and second.ndim <= 2 or not batched[0] and first.ndim <= 2 < second.ndim + 1:
+        if batched[0] or second.ndim > 1:
+            return matmul_op.apply((a, b))  # the batch is a leading dimension like any other
+        return matmul_op.apply((b, a.mT if first.ndim == 2 else a))
+    a = a.unsqueeze(-2) if first.ndim == 1 else a
+    b = b.unsqueeze(-1) if second.ndim == 1 else b
+    ndim = max(first.ndim, second.ndim, 2)
+    a, b = [in_rank(x, ndim) if is_batched else x for x, is_batched in zip((a, b), batched)]
+    product = matmul_op.apply((a, b))
+    product = product.squeeze(-2) if first.ndim == 1 else product
+    return product.squeeze(-1) if second.ndim == 1 else product
+
+
+def _affine(input, weight, bias):
+    product = matmul_op.apply((input, weight.mT if weight.ndim > 1 else weight))
+    return product if bias is None else product + bias
+
+
+def _outer(input, grad):
+    """`grad.T @ input`, over all rows."""
+    rows, columns = grad.reshape(-1, grad.shape[-1]), input.reshape(-1, input.shape[-1])
+    return rows.mT * columns if rows.shape[0] == 1 else matmul_op.apply((rows.mT, columns))
+
+
+def _batched_linear(case: Case) -> Run:
+    """One product for all samples, unless they have weights of their own."""
+    return through(_affine)(case) if any(case.batched[1:]) else lambda *operands: linear_op.apply(operands)
+
+
+batch(matmul_op, _batched_product)
+batch(linear_op, _batched_linear)
+batch(linear_weight_op, through(_outer))

@@ -1,6 +1,7 @@
 """Gradients of pooling."""
 
-from rushlight.autograd.rules.registry import jvp, vjp
+from rushlight.autograd.rules.batched import fold
+from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.avg_pool import avg_pool_op, avg_pool_transpose_op
 from rushlight.ops.pool import gather_planes_op, max_pool_op, place_planes_op, scatter_planes_op
 
@@ -31,3 +32,6 @@ def _avg_pool_transpose(g, grad_meta, size, kernel_size, stride, padding, count_
 
 
 vjp(avg_pool_transpose_op, linear="grad", grad=_avg_pool_transpose)
+
+for _op in (max_pool_op, scatter_planes_op, place_planes_op, gather_planes_op, avg_pool_op, avg_pool_transpose_op):
+    batch(_op, fold)

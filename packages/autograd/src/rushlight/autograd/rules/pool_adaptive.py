@@ -1,6 +1,7 @@
 """Gradients of pooling over windows of varying size."""
 
-from rushlight.autograd.rules.registry import jvp, vjp
+from rushlight.autograd.rules.batched import fold
+from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.pool import gather_planes_op, scatter_planes_op
 from rushlight.ops.pool_adaptive import window_max_op, window_mean_op, window_spread_op
 
@@ -12,3 +13,6 @@ vjp(
     input=lambda g, input_meta, windows: window_spread_op.apply((g,), (windows, input_meta.shape[2:])),
 )
 vjp(window_spread_op, linear="grad", grad=lambda g, windows: window_mean_op.apply((g,), (windows,)))
+
+for _op in (window_max_op, window_mean_op, window_spread_op):
+    batch(_op, fold)

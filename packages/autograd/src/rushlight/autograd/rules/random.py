@@ -1,6 +1,28 @@
 """Random numbers do not depend on anything that could be differentiated by."""
 
-from rushlight.autograd.rules.registry import nondifferentiable
+from rushlight.autograd.rules.registry import batch, nondifferentiable
 from rushlight.ops import prims
+from rushlight.ops.join import stack
 
 nondifferentiable(prims.rand, prims.randn, prims.randint, prims.randperm)
+
+
+def _each_permutation(seed, offset, n, dtype, device, samples):
+    counters = prims.randperm.counters(n, dtype, device)
+    return stack([prims.randperm.apply((seed, offset + i * counters), (n, dtype, device)) for i in range(samples)])
+
+
+for _op in (prims.rand, prims.randn):
+    batch(
+        _op,
+        lambda op, seed, offset, shape, dtype, device, samples: op.apply(
+            (seed, offset), ((samples, *shape), dtype, device)
+        ),
+    )
+batch(
+    prims.randint,
+    lambda op, seed, offset, low, high, shape, dtype, device, samples: op.apply(
+        (seed, offset), (low, high, (samples, *shape), dtype, device)
+    ),
+)
+batch(prims.randperm, _each_permutation)

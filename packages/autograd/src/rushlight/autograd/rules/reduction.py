@@ -1,6 +1,6 @@
 """Gradients of reductions."""
 
-from rushlight.autograd.rules.registry import conj, nondifferentiable, vjp
+from rushlight.autograd.rules.registry import batch, conj, nondifferentiable, vjp
 from rushlight.ops import prims
 from rushlight.ops.exponential import exp
 from rushlight.ops.reduction import reduced_shape, sum
@@ -65,3 +65,15 @@ vjp(prims.median, input=_extreme)
 vjp(prims.nanmedian, input=_extreme)
 vjp(prims.logsumexp, input=_logsumexp)
 nondifferentiable(prims.any, prims.all, prims.argmax, prims.argmin, prims.xor_words)
+
+
+def _batched_position(op, input, dim, keepdim, samples):
+    """The position among all elements is that along one dimension, when a sample is laid out flat."""
+    if len(dim) == 1:
+        return op.apply((input,), ((dim[0] + 1,), keepdim))
+    shape = (samples, *(1,) * (input.ndim - 1)) if keepdim else (samples,)
+    return op.apply((input.reshape(samples, -1),), ((1,), False)).reshape(shape)
+
+
+batch(prims.argmax, _batched_position)
+batch(prims.argmin, _batched_position)

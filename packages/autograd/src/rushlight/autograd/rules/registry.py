@@ -38,6 +38,16 @@ Forward mode needs no table of its own. Its derivative of an op (the *tangent* o
 - for the rest the transposed formula is transposed again (see `rushlight.autograd.tangents`), unless `jvp` enters a
   formula: `jvp(prims.exp, lambda d_input, ans: d_input * ans)`. It takes the names above without gradients and
   `d_<operand>`, the tangents, which are zeros where there are none.
+
+`batch` says how one call serves a batch of samples (`func.vmap`). Elementwise ops, in-place ops and those with a
+decomposition need no word; for most of the others one of the rules of `rushlight.autograd.rules.batched` does:
+
+    batch(prims.flip, shift("dims"))
+    batch(prims.permute, lambda input, dims: prims.permute.apply((input,), ((0, *[d + 1 for d in dims]),)))
+
+A formula gets operands with the batch as dimension 0 and returns such results; an operand that all samples share is
+expanded to a batch first. Besides operands, params and metadata (of one sample) it may ask for the `op`, the number of
+`samples`, and, where a shared operand is better not expanded, for `operands` as they came and which are `batched`.
 """
 
 from __future__ import annotations
@@ -52,6 +62,7 @@ from rushlight.core.tensor import Tensor
 
 ROWS: dict[Op, Row] = {}
 JVPS: dict[Op, Formula] = {}
+BATCHES: dict[Op, Formula | Callable] = {}
 NONDIFFERENTIABLE: set[Op] = set()
 
 
@@ -119,6 +130,24 @@ def jvp(op: Any, formula: Callable) -> None:
         if name.removeprefix("d_") not in op.operands and not _known(op, name):
             raise ValueError(f"jvp: {op.name}: no value named {name!r}")
     JVPS[op] = Formula(formula, arguments)
+
+
+def batch(op: Any, rule: Callable) -> None:
+    """Enter the batching rule of an op: one that `rushlight.autograd.rules.batched` makes, or a formula.
+
+    Raises ValueError for a second one, or an argument that the op cannot supply.
+    """
+    op = getattr(op, "op", op)
+    if op in BATCHES:
+        raise ValueError(f"batch: op {op.name!r} has a rule already")
+    arguments = tuple(inspect.signature(rule).parameters)
+    if arguments == ("case",):
+        BATCHES[op] = rule
+        return
+    for name in arguments:
+        if name not in ("op", "samples", "batched") and not _known(op, name):
+            raise ValueError(f"batch: {op.name}: no value named {name!r}")
+    BATCHES[op] = Formula(rule, arguments)
 
 
 def nondifferentiable(*ops: Any) -> None:

@@ -1,7 +1,8 @@
 """Gradients of rounding: zeros, except of the fraction."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import same
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops import prims
 
 
@@ -19,3 +20,5 @@ vjp(prims.round, input=zeros)
 vjp(prims.round_scaled, input=zeros)
 vjp(prims.round_coarse, input=zeros)
 vjp(prims.frac, input=lambda g: g)
+
+batch(prims.frexp, same)

@@ -4,7 +4,8 @@ special care.
 
 import math
 
-from rushlight.autograd.rules.registry import conj, nondifferentiable, vjp
+from rushlight.autograd.rules.batched import Case, Run, one_by_one, shift
+from rushlight.autograd.rules.registry import batch, conj, nondifferentiable, vjp
 from rushlight.ops import prims
 from rushlight.ops.exponential import exp
 from rushlight.ops.scan import affine_scan, cumsum_op, delay
@@ -52,3 +53,12 @@ vjp(
 )
 vjp(prims.delay, linear="input fill", input=lambda g, dim, reverse: delay(g, 0, dim=dim, reverse=not reverse))
 nondifferentiable(prims.cummax, prims.cummin)
+
+
+def _batched_delay(case: Case) -> Run:
+    return one_by_one(case) if case.batched[1] else shift("dim")(case)
+
+
+for _op in (prims.cumsum, prims.cumprod, prims.cummax, prims.cummin, prims.logcumsumexp, prims.affine_scan):
+    batch(_op, shift("dim"))
+batch(prims.delay, _batched_delay)

@@ -1,7 +1,8 @@
 """Gradients of scatter and its like: the places written to take their gradient from the index."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import Case, Run, one_by_one, shift
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops import prims
 from rushlight.ops.gather import gather_op
 from rushlight.ops.scatter import scatter_add_op, scatter_op
@@ -88,3 +89,12 @@ vjp(
         g, input, index, src, ans, dim, reduce, include_self
     )[1],
 )
+
+
+def _batched(case: Case) -> Run:
+    own_number = case.batched[2] and not case.metas[2].ndim and case.metas[1].ndim
+    return one_by_one(case) if own_number else shift("dim")(case)
+
+
+for _op in (prims.scatter, prims.scatter_add, prims.scatter_reduce):
+    batch(_op, _batched)

@@ -1,7 +1,8 @@
 """Gradients of views of a part of a tensor."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import shift
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops import prims
 from rushlight.ops.join import cat_op, stack_op
 from rushlight.ops.shape import unsqueeze
@@ -40,3 +41,6 @@ vjp(
 )
 vjp(prims.unbind, input=_unbind)
 vjp(prims.split, input=_split)
+
+for _op in (prims.select, prims.slice, prims.slice_backward, prims.unbind, prims.split):
+    batch(_op, shift("dim"))

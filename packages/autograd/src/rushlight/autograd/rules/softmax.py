@@ -1,6 +1,7 @@
 """Gradients of softmax and log_softmax."""
 
-from rushlight.autograd.rules.registry import jvp, vjp
+from rushlight.autograd.rules.batched import shift
+from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.softmax import log_softmax_backward_op, log_softmax_op, softmax_backward_op, softmax_op
 
 vjp(softmax_op, input=lambda g, ans, dim: softmax_backward_op.apply((g, ans), (dim,)))
@@ -20,3 +21,6 @@ vjp(
     grad=lambda g, output, dim: g - (g * output.exp()).sum(dim, keepdim=True),
     output=lambda g, grad, output, dim: -g * output.exp() * grad.sum(dim, keepdim=True),
 )
+
+for _op in (softmax_op, softmax_backward_op, log_softmax_op, log_softmax_backward_op):
+    batch(_op, shift("dim"))

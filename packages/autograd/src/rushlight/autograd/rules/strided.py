@@ -1,7 +1,8 @@
 """Gradients of views by arbitrary strides."""
 
 from rushlight.autograd.memory import zeros_for
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import shift
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.core.layout import contiguous_format
 from rushlight.ops import prims
 from rushlight.ops.strided import (
@@ -51,3 +52,24 @@ vjp(prims.unfold_backward, linear="grad", grad=lambda g, dim, size, step: unfold
 vjp(prims.as_strided, input=_as_strided)
 vjp(prims.as_strided_backward, linear="grad", grad=_of_as_strided_backward)
 vjp(prims.as_strided_scatter, linear="input src", input=_written, src=_source)
+
+batch(prims.diagonal, shift("dim1", "dim2"))
+batch(
+    prims.diagonal_backward,
+    lambda grad, shape, offset, dim1, dim2, samples: diagonal_backward.apply(
+        (grad,), ((samples, *shape), offset, dim1 + 1, dim2 + 1)
+    ),
+)
+batch(prims.unfold, shift("dim"))
+batch(
+    prims.unfold_backward,
+    lambda grad, shape, dim, size, step, samples: unfold_backward.apply(
+        (grad,), ((samples, *shape), dim + 1, size, step)
+    ),
+)
+batch(
+    prims.as_strided,
+    lambda input, size, stride, storage_offset, own_offset, samples: as_strided_op.apply(
+        (input,), ((samples, *size), (input.stride(0), *stride), storage_offset, own_offset)
+    ),
+)

@@ -28,10 +28,7 @@ def _formula(op: Op, names: list[str], outputs: int) -> Callable:
         again = modes.is_grad_enabled()
         with modes.enable_grad():
             # Each operand is differentiated as itself, even where one tensor stands in two places.
-            inputs = [
-                x if not need else x.view_as(x) if again else leaf(x)
-                for x, need in zip(operands, needs)
-            ]
+            inputs = [x if not need else x.view_as(x) if again else leaf(x) for x, need in zip(operands, needs)]
             results = op.decomposition(*inputs, *params)
             pairs = [
                 (r, g)

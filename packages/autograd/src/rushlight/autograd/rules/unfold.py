@@ -1,6 +1,7 @@
 """Gradients of im2col and col2im: each is the other's."""
 
-from rushlight.autograd.rules.registry import vjp
+from rushlight.autograd.rules.batched import fold
+from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops.unfold import col2im_op, im2col_op
 
 vjp(
@@ -17,3 +18,6 @@ vjp(
         (g,), (kernel_size, dilation, padding, stride)
     ),
 )
+
+batch(im2col_op, fold)
+batch(col2im_op, fold)
