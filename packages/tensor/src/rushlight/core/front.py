@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core import native
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import check_layout
 from rushlight.core.memo import remembering
@@ -96,19 +97,29 @@ def elementwise_front(
     return call
 
 
+# What is called for every operation is in two parts: `call`, which takes the arguments, and `enter`, which finds the
+# plan of the operands. `rushlight.core.native` puts a native function in the place of `enter`.
+
+
 def _unary(op: Op) -> Callable:
     plans = op.plans
 
-    def call(input, *, out=None):
-        if not HANDLERS and out is None:
+    def enter(input):
+        if not HANDLERS:
             plan = plans.get((getattr(input, "_meta", None),))
             if plan is not None:
                 return plan(input)
+        return op.apply((checked(input),))
+
+    def checked(input):
         if not isinstance(input, Tensor) and not hasattr(input, "_meta"):
             raise TypeError(f"{op.name}: input must be a Tensor, got {type(input).__name__}; use rushlight.tensor(...)")
-        return op.apply((input,)) if out is None else apply_into(op, out, (input,))
+        return input
 
-    return call
+    def call(input, *, out=None):
+        return enter(input) if out is None else apply_into(op, out, (checked(input),))
+
+    return native.front(call, plans, 1)
 
 
 def check_tensors(op: Op, operands: tuple, tensors: tuple[str, ...]) -> None:
@@ -127,21 +138,27 @@ def _tensor_of_number(x: Any) -> Any:
 def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
     plans = op.plans
 
-    def call(input, other, *, out=None):
-        if not HANDLERS and out is None:
+    def enter(input, other):
+        if not HANDLERS:
             plan = plans.get(
                 (getattr(input, "_meta", None) or type(input), getattr(other, "_meta", None) or type(other))
             )
             if plan is not None:
                 return plan(input, other)
+        return op.apply(checked(input, other))
+
+    def checked(input, other):
         if tensors is None:
             if not hasattr(input, "_meta") and not hasattr(other, "_meta"):
                 input = _tensor_of_number(input)
         elif tensors:
             check_tensors(op, (input, other), tensors)
-        return op.apply((input, other)) if out is None else apply_into(op, out, (input, other))
+        return input, other
 
-    return call
+    def call(input, other, *, out=None):
+        return enter(input, other) if out is None else apply_into(op, out, checked(input, other))
+
+    return native.front(call, plans, 2)
 
 
 def _any_arity(op: Op, tensors: tuple[str, ...]) -> Callable:
@@ -185,13 +202,20 @@ def _inplace(twin: Op, op: Op) -> Callable:
 
 
 def _attach_operators(op: Op, twin: Op, operator: str) -> None:
-    plans = op.plans
-
     if len(op.operands) == 1:
         extend_tensor(f"__{operator}__", _unary(op))
         return
 
-    def forward(self, other):
+    extend_tensor(f"__{operator}__", _named(_forward(op), f"__{operator}__", op.doc))
+    if operator not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        extend_tensor(f"__r{operator}__", _named(_reverse(op, operator), f"__r{operator}__", op.doc))
+        extend_tensor(f"__i{operator}__", _named(_forward(twin), f"__i{operator}__", twin.doc))
+
+
+def _forward(op: Op) -> Callable:
+    plans = op.plans
+
+    def enter(self, other):
         if not HANDLERS:
             plan = plans.get((self._meta, getattr(other, "_meta", None) or type(other)))
             if plan is not None:
@@ -200,7 +224,16 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
             return NotImplemented
         return op.apply((self, other))
 
-    def reverse(self, other):
+    def operate(self, other):
+        return enter(self, other)
+
+    return native.front(operate, plans, 2)
+
+
+def _reverse(op: Op, operator: str) -> Callable:
+    plans = op.plans
+
+    def enter(self, other):
         if not HANDLERS:
             plan = plans.get((getattr(other, "_meta", None) or type(other), getattr(self, "_meta", None)))
             if plan is not None:
@@ -211,15 +244,10 @@ def _attach_operators(op: Op, twin: Op, operator: str) -> None:
             return NotImplemented
         return op.apply((other, self))
 
-    def augmented(self, other):
-        if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
-            return NotImplemented
-        return twin.apply((self, other))
+    def operate(self, other):
+        return enter(self, other)
 
-    extend_tensor(f"__{operator}__", _named(forward, f"__{operator}__", op.doc))
-    if operator not in ("eq", "ne", "lt", "le", "gt", "ge"):
-        extend_tensor(f"__r{operator}__", _named(reverse, f"__r{operator}__", op.doc))
-        extend_tensor(f"__i{operator}__", _named(augmented, f"__i{operator}__", twin.doc))
+    return native.front(operate, plans, 2, swapped=True)
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.meta import Meta, of_number
 
 Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
@@ -91,7 +91,7 @@ class Op:
     bounded: tuple[float, Callable] | None = None
     supports: str = "all"
     decomposition: Callable | None = None
-    plans: dict = field(default_factory=dict)
+    plans: dict = field(default_factory=native.Recent)
     kernels: dict[str, Callable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Op:
 
         operands = tuple([eager.operand(self, i, x) for i, x in enumerate(operands)])
         metas = tuple([meta_of(x) for x in operands])
-        plan = eager.make_plan(self, metas, params)
+        plan = native.counted(eager.make_plan(self, metas, params))
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         key = plan_key(operands, params)

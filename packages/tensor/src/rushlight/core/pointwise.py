@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import declare, dtypes
+from rushlight.core import declare, dtypes, native
 from rushlight.core.large import plan_large, plan_large_inplace
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
@@ -56,11 +56,10 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
         return plan_large(
             op, metas, compute, out, function if natural and casters.count(None) == len(casters) else None
         )
-    if natural and out.contiguous and out.ndim and (
-            out.ndim == 1 or all(m.weak or m.shape != out.shape or m.contiguous for m in metas)):
+    if natural and out.contiguous and out.ndim and (out.ndim == 1 or all(m.weak or m.contiguous for m in metas)):
         fast = _fast_plan(function, metas, casters, compute, out)
         if fast is not None:
-            return fast
+            return native.loop(function, metas, compute, out, fast)
 
     if not natural:
         return _composed_plan(function, casters, out)
@@ -70,7 +69,7 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
         quiet(lambda: function(*_arguments(casters, operands), out=result))
         return wrap(result, out)
 
-    return run
+    return native.loop(function, metas, compute, out, run) if out.contiguous else run
 
 
 def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:

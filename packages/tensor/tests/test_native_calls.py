@@ -1,0 +1,214 @@
+"""Native calls give what Python's give, and behave as they do: see `rushlight.core.native`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.core import dispatch, native
+from rushlight.core.op import REGISTRY
+
+pytestmark = pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
+BUILTIN = type(len)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed():
+    assert native.install()
+
+
+def _tensors(dtype: str) -> list[rushlight.Tensor]:
+    """Layouts of a dtype that broadcast with each other: contiguous, transposed, strided, expanded, 0-dim, a row."""
+    values = np.array([[0, 1, 2, 3], [7, 5, 120, 9], [1, 1, 0, 3]]).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        values[1, :3] = np.nan, -np.inf, -0.0
+    x = rushlight.tensor(values)
+    return [
+        x, rushlight.tensor(values.T.copy()).T, rushlight.tensor(np.repeat(values, 2, 1))[:, ::2],
+        x[:1].expand(3, 4), x[0, 1], x[0], x[:, :1], rushlight.tensor(values[None, :2, None])[:, :1],
+    ]  # fmt: skip
+
+
+def _same(found: rushlight.Tensor, expected: rushlight.Tensor) -> None:
+    assert type(found) is type(expected) is rushlight.Tensor
+    assert found._meta is expected._meta
+    assert found._storage is None and found._auto is None
+    assert found._array.flags.num == expected._array.flags.num and found._array.strides == expected._array.strides
+    assert found._array.tobytes() == expected._array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_loops_give_the_bytes_of_the_python_plans(dtype):
+    natively = 0
+    ops = [REGISTRY[name] for name in ("add", "mul", "true_divide", "lt", "eq", "maximum", "exp", "neg", "sqrt")]
+    for op in ops:
+        for x in _tensors(dtype):
+            others = [(*_tensors(dtype), 2, 1.5, True)] if len(op.operands) == 2 else [((),)]
+            for y in others[0]:
+                operands = (x,) if len(op.operands) == 1 else (x, y)
+                try:
+                    result = op.apply(operands)
+                except (RuntimeError, TypeError):
+                    continue  # the op refuses the dtype
+                plan = op.plans[tuple([getattr(z, "_meta", None) or type(z) for z in operands])]
+                if type(plan) is BUILTIN:
+                    natively += 1
+                    _same(result, plan.__self__[1](*operands))
+    assert natively > 100
+
+
+def test_numbers_become_elements_as_in_python():
+    x = rushlight.tensor([1.0, -2.0])
+    assert (x * 1e300).tolist() == [float("inf"), float("-inf")]
+    assert (x + (2**24 + 1)).tolist() == (x.numpy() + np.float32(2**24 + 1)).tolist()
+    small = rushlight.tensor([1, 2], dtype=rushlight.int8)
+    for number in (300, -1, True):
+        assert ((small + number).numpy() == (small.numpy() + np.array(number).astype(np.int8))).all()
+    for tensor, number in ((x, 10**400), (small, 2**70)):
+        with pytest.raises(OverflowError):
+            tensor * number
+
+
+def test_fronts_find_the_plan_of_the_operands():
+    x, y, whole = rushlight.ones(3), rushlight.ones(2, 3), rushlight.arange(3)
+    for _ in range(3):
+        assert (x + y).shape == (2, 3) and (y + x).shape == (2, 3)
+        assert (x - 1).tolist() == [0, 0, 0] and (3 - x).tolist() == [2, 2, 2] and (whole - 1).tolist() == [-1, 0, 1]
+        assert (whole - 1).dtype is rushlight.int64 and (whole - 1.0).dtype is rushlight.float32
+        assert (whole + True).dtype is rushlight.int64 and x.__add__("a") is NotImplemented
+        assert rushlight.exp(x).shape == x.exp().shape == (3,)
+
+
+def test_what_is_not_a_plain_tensor_or_number_goes_to_python():
+    class Own(rushlight.Tensor):
+        pass
+
+    x = rushlight.ones(3)
+    own = x.as_subclass(Own)
+    for _ in range(3):
+        assert (own + x).tolist() == (x + own).tolist() == [2, 2, 2]
+        assert (x * np.float32(2)).tolist() == [2, 2, 2]
+        with pytest.raises(TypeError, match="input must be a Tensor"):
+            rushlight.exp(2.0)
+        with pytest.raises(TypeError):
+            x + None
+        with pytest.raises(RuntimeError):
+            x + rushlight.ones(2)
+
+
+def test_a_subclass_may_override_an_operator():
+    class Own(rushlight.Tensor):
+        def __add__(self, other):
+            return "own"
+
+    x = rushlight.ones(2)
+    assert x.as_subclass(Own) + x == "own" and type(x + x) is rushlight.Tensor
+
+
+def test_handlers_see_calls():
+    class Notes:
+        def __init__(self):
+            self.names = []
+
+        def handle(self, op, operands, params):
+            self.names.append(op.name)
+            with dispatch.below():
+                return op.execute(operands, params)
+
+    x, notes = rushlight.ones(3), Notes()
+    x + x
+    with dispatch.push(notes):
+        x + x
+        x.exp()
+    assert notes.names == ["add", "exp"]
+
+
+def test_the_default_dtype_is_asked_again():
+    whole = rushlight.arange(3)
+    assert (whole / 2).dtype is rushlight.float32 and (whole / 2).dtype is rushlight.float32
+    rushlight.set_default_dtype(rushlight.float64)
+    try:
+        assert (whole / 2).dtype is rushlight.float64
+    finally:
+        rushlight.set_default_dtype(rushlight.float32)
+    assert (whole / 2).dtype is rushlight.float32
+
+
+def test_references_are_given_back():
+    x, y = rushlight.ones(3), rushlight.ones(3)
+    meta, descr = x._meta, x._array.dtype
+    calls = [lambda: x + y, lambda: x * 2.0, lambda: 2 - x, lambda: x.exp(), lambda: x > y, lambda: x + 10**400]
+    for call in [*calls, *calls]:  # the first makes the plan, the second remembers it
+        call_quietly(call)
+    gc.collect()
+    before = [sys.getrefcount(thing) for thing in (x, y, meta, descr, x._array)]
+    tracemalloc.start()
+    for _ in range(1000):
+        for call in calls:
+            call_quietly(call)
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [sys.getrefcount(thing) for thing in (x, y, meta, descr, x._array)] == before
+    assert current < 20_000
+
+
+def call_quietly(call):
+    try:
+        call()
+    except OverflowError:
+        pass
+
+
+def test_more_plans_than_are_remembered():
+    tensors = [rushlight.ones(n) for n in range(1, 200)]
+    for _ in range(2):
+        assert [(x + 1).shape[0] for x in tensors] == list(range(1, 200))
+        assert [(x + x).shape[0] for x in tensors] == list(range(1, 200))
+
+
+def test_threads_may_call_while_plans_are_forgotten():
+    x, wrong = rushlight.ones(4), []
+
+    def work():
+        for _ in range(3000):
+            if (x + x).tolist() != [2, 2, 2, 2]:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        REGISTRY["add"].plans.clear()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_functions_stay_what_they_are():
+    import inspect
+    import pickle
+
+    assert inspect.isfunction(rushlight.exp) and inspect.isfunction(rushlight.Tensor.__add__)
+    assert pickle.loads(pickle.dumps(rushlight.exp)) is rushlight.exp
+    assert list(inspect.signature(rushlight.mul).parameters) == ["input", "other"]
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("0", "False"), ("1", "True")])
+def test_the_setting_decides(setting, expected):
+    program = (
+        "import rushlight; from rushlight.core import native; x = rushlight.ones(3); x + x; y = x + x; "
+        "print(native._Calls.records is not None, y.tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "RUSHLIGHT_NATIVE_CALLS": setting},
+    )  # fmt: skip
+    assert done.stdout.strip() == f"{expected} [2.0, 2.0, 2.0]"
