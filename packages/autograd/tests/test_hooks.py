@@ -1,14 +1,11 @@
-"""Hooks on tensors, nodes and saved tensors; anomaly mode; checkpointing."""
+"""Hooks on tensors, nodes and saved tensors; anomaly mode."""
 
 from __future__ import annotations
-
-import weakref
 
 import pytest
 
 import rushlight
 from rushlight.autograd import graph
-from rushlight.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 
 
 def leaf(*values: float):
@@ -147,56 +144,3 @@ def test_anomaly_mode_shows_where_a_failing_node_was_made():
             y.zero_()
         with pytest.warns(UserWarning, match="y = x.exp()"), pytest.raises(RuntimeError, match="inplace"):
             y.backward()
-
-
-@pytest.mark.parametrize("use_reentrant", [True, False])
-def test_checkpoint_computes_again(use_reentrant):
-    calls = []
-
-    def function(x, factor):
-        calls.append(1)
-        return (x.exp() * rushlight.rand(2)).sin() * factor
-
-    x = leaf(1, 2)
-    rushlight.manual_seed(0)
-    expected, = rushlight.autograd.grad(function(x, 2).sum(), x)
-    rushlight.manual_seed(0)
-    checkpoint(function, x, 2, use_reentrant=use_reentrant).sum().backward()
-    assert len(calls) == 3
-    assert x.grad.tolist() == expected.tolist()
-
-
-def test_checkpoint_keeps_no_intermediate():
-    held = []
-
-    def function(x):
-        y = x.exp()
-        held.append(weakref.ref(y))
-        return y.sin()
-
-    z = checkpoint(function, leaf(1), use_reentrant=False)
-    assert held[0]() is None
-    z.backward()
-
-
-def test_checkpoint_notices_another_second_pass():
-    calls = []
-
-    def function(x):
-        calls.append(1)
-        return x.exp() if len(calls) == 1 else x.exp().sin()
-
-    y = checkpoint(function, leaf(1), use_reentrant=False)
-    with pytest.raises(CheckpointError, match="A different number of tensors was saved"):
-        y.backward()
-
-
-def test_checkpoint_of_a_sequence_and_nested():
-    x = leaf(0.5)
-    steps = [rushlight.sin, rushlight.exp, lambda x: checkpoint(rushlight.tanh, x, use_reentrant=False), rushlight.cos]
-    expected = x
-    for step in steps:
-        expected = step(expected)
-    want, = rushlight.autograd.grad(expected, x)
-    checkpoint_sequential(steps, 2, x).backward()
-    assert x.grad.tolist() == want.tolist()

@@ -7,6 +7,7 @@ import pytest
 import rushlight
 from rushlight import amp, nn
 from rushlight.nn import functional as F
+from rushlight.utils.checkpoint import checkpoint
 
 
 @pytest.mark.parametrize("dtype", [rushlight.bfloat16, rushlight.float16])
@@ -95,3 +96,22 @@ def test_the_scaler_skips_bad_steps_and_adjusts():
     assert other.get_scale() == 8
     with pytest.raises(AssertionError, match="No inf checks"):
         scaler.update()
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+def test_checkpoints_compute_again_as_the_first_time(inside, use_reentrant):
+    """With autocast on in the forward pass and off in the backward pass, and the other way round."""
+    seen = []
+
+    def f(x):
+        y = x @ x
+        seen.append(y.dtype)
+        return y.exp().sum()
+
+    x = rushlight.ones(2, 2, requires_grad=True)
+    with rushlight.autocast("cpu", enabled=inside):
+        y = checkpoint(f, x, use_reentrant=use_reentrant).float()
+    with rushlight.autocast("cpu", enabled=not inside):
+        y.backward()
+    assert seen == [rushlight.bfloat16 if inside else rushlight.float32] * 2

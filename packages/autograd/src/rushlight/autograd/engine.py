@@ -39,8 +39,9 @@ def run(
     Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned
     instead (None where none came), and only the nodes on the way to them run.
     """
-    before, outer = mode.enabled, mode.at_end
-    mode.at_end = at_end = []
+    before, outer = mode.enabled, (mode.at_end, mode.partial)
+    at_end: list[Callable[[], None]] = []
+    mode.at_end, mode.partial = at_end, inputs is not None
     set_enabled(create_graph)
     try:
         captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs or ()}
@@ -50,7 +51,7 @@ def run(
         return [captured[node].get(output) for node, output in inputs or ()]
     finally:
         set_enabled(before)
-        mode.at_end = outer
+        mode.at_end, mode.partial = outer
         at_end.clear()  # a hook that remembers the pass by this list must not be held by it in turn
 
 

@@ -24,7 +24,8 @@ class _Mode(threading.local):
         self.check_nan = True
         self.saved_hooks: list[tuple[Callable, Callable]] = []
         self.hooks_forbidden: str | None = None
-        self.at_end: list[Callable[[], None]] = []  # what the backward pass that runs has to call when it is done
+        self.at_end: list[Callable[[], None]] | None = None  # what the backward pass that runs calls when it is done
+        self.partial = False  # does a backward pass run that is to reach some inputs only?
 
     def update(self) -> None:
         """Recompute `plain` after a change."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import rushlight
 from rushlight import Tensor
 from rushlight.amp.state import DEVICES, state
+from rushlight.autograd.recompute import SURROUNDINGS
 from rushlight.core import dispatch
 from rushlight.core.op import Op
 
@@ -138,6 +140,22 @@ class autocast:
                 return function(*args, **kwargs)
 
         return decorated
+
+
+def _as_now() -> Callable[[], ExitStack]:
+    """A function that makes a context with autocast as it is now, for what a checkpoint computes again later."""
+    then, cached = {d: state.dtype[d] for d in DEVICES if state.enabled[d]}, state.cached
+
+    def again() -> ExitStack:
+        regions = ExitStack()
+        for device in {*then, *(d for d in DEVICES if state.enabled[d])}:
+            regions.enter_context(autocast(device, then.get(device), device in then, cached))
+        return regions
+
+    return again
+
+
+SURROUNDINGS.append(_as_now)
 
 
 def widened(function: Callable) -> Callable:
