@@ -5,16 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import rushlight
 from rushlight.utils.data import (
     BatchSampler,
     DataLoader,
     IterableDataset,
-    RandomSampler,
-    SequentialSampler,
     TensorDataset,
     WeightedRandomSampler,
     get_worker_info,
@@ -245,75 +241,6 @@ def test_iterable_parts_of_different_length_keep_their_turns():
             return iter([10 * worker + i for i in range([1, 4, 2][worker])])
 
     assert flat(DataLoader(Parts(), num_workers=3)) == [0, 10, 20, 11, 21, 12, 13]
-
-
-def test_stats_count_batches():
-    loader = DataLoader(range(6), 2, num_workers=1)
-    flat(loader)
-    stats = loader.stats()
-    assert stats.batches == 3
-    assert 0 < stats.fetch
-    assert 0 < stats.transfer
-    assert 0 < stats.wait
-
-
-SAMPLERS = {
-    "sequential": SequentialSampler,
-    "random": RandomSampler,
-    "replacement": lambda data: RandomSampler(data, replacement=True, num_samples=25),
-    "weighted": lambda data: WeightedRandomSampler(np.arange(1.0, len(data) + 1), 15, replacement=False),
-}
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.sampled_from(sorted(SAMPLERS)), st.integers(0, 6), st.sampled_from([(0, 0), (0, 2), (2, 0), (1, 2)]))
-def test_resume_continues_the_pass(kind, stop, workers):
-    data = range(17)
-
-    def loader(count):
-        return DataLoader(data, 3, sampler=SAMPLERS[kind](data), num_workers=count)
-
-    rushlight.manual_seed(stop)
-    whole = [batch.tolist() for batch in loader(0)]
-    after = rushlight.rand(()).item()
-    rushlight.manual_seed(stop)
-    first = loader(workers[0])
-    iterator = iter(first)
-    before = [next(iterator).tolist() for _ in range(min(stop, len(whole)))]
-    state = first.state_dict()
-    assert rushlight.rand(()).item() == after
-    second = loader(workers[1])
-    second.load_state_dict(state)
-    rushlight.manual_seed(1000)
-    rest = [batch.tolist() for batch in second]
-    assert before + rest == whole
-    assert second.state_dict()["batches"] == len(whole)
-
-
-def test_resume_of_own_generator_continues_into_the_next_pass():
-    def loader():
-        return DataLoader(range(10), 2, shuffle=True, generator=rushlight.Generator().manual_seed(4))
-
-    whole = loader()
-    passes = [flat(whole) for _ in range(3)]
-    stopped = loader()
-    flat(stopped)
-    iterator = iter(stopped)
-    seen = next(iterator).tolist()
-    resumed = loader()
-    resumed.load_state_dict(stopped.state_dict())
-    assert seen + flat(resumed) == passes[1]
-    assert flat(resumed) == passes[2]
-
-
-def test_resume_of_iterable_dataset():
-    loader = DataLoader(Copies(), 2, num_workers=1)
-    iterator = iter(loader)
-    next(iterator)
-    state = loader.state_dict()
-    again = DataLoader(Copies(), 2, num_workers=1)
-    again.load_state_dict(state)
-    assert flat(again) == [2, 3, 4]
 
 
 @pytest.mark.parametrize(

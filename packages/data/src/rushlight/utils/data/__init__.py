@@ -14,6 +14,11 @@ from rushlight.utils.data.dataset import (
     random_split,
 )
 from rushlight.utils.data.distributed import DistributedSampler
+from rushlight.utils.data.files.arrays import IDXDataset, NumpyDataset
+from rushlight.utils.data.files.images import ImageFolder
+from rushlight.utils.data.files.shards import TarDataset
+from rushlight.utils.data.files.tables import TableDataset, TableStream
+from rushlight.utils.data.files.text import TextDataset, TokenDataset
 from rushlight.utils.data.iterators import LoaderStats
 from rushlight.utils.data.sampler import (
     BatchSampler,
@@ -23,6 +28,7 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from rushlight.utils.data.sources import as_dataset
 from rushlight.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
@@ -32,17 +38,26 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IDXDataset",
+    "ImageFolder",
     "IterableDataset",
     "LoaderStats",
+    "NumpyDataset",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
     "StackDataset",
     "Subset",
     "SubsetRandomSampler",
+    "TableDataset",
+    "TableStream",
+    "TarDataset",
     "TensorDataset",
+    "TextDataset",
+    "TokenDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "as_dataset",
     "collate",
     "default_collate",
     "default_collate_fn_map",

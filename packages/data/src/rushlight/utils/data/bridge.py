@@ -6,8 +6,7 @@ Samplers, collation and the workers' transport work on numpy arrays and come her
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +66,19 @@ def from_array(array: np.ndarray) -> Tensor:
     return rushlight.from_numpy(array)
 
 
+def rows(arrays: Sequence[np.ndarray], indices: np.ndarray) -> list[Tensor] | None:
+    """`array[indices]` of arrays of one length, in the memory of batches; None when an index is out of range."""
+    if not arrays or not len(indices) or indices.min() < -len(arrays[0]) or indices.max() >= len(arrays[0]):
+        return None
+    batch = []
+    for array in arrays:
+        out = empty((len(indices), *array.shape[1:]), array.dtype)
+        # The bounds are checked above; in "raise" mode numpy would gather into a buffer first.
+        np.take(array, indices, axis=0, out=out, mode="wrap")
+        batch.append(from_array(out))
+    return batch
+
+
 def seed_from(generator: Any) -> int:
     """Draw a seed from `generator`, or from the default generator."""
     return int(rushlight.randint(0, SEED_RANGE, (), generator=generator).item())
@@ -94,22 +106,37 @@ def uniform(count: int, generator: Any) -> np.ndarray:
     return rushlight.rand(count, dtype=rushlight.float64, generator=generator).numpy()
 
 
-def get_state(generator: Any) -> Tensor:
-    """A copy of the state of `generator`, or of the default generator."""
-    return (generator or rushlight.default_generator).get_state()
+def is_generator(value: Any) -> bool:
+    """Whether `value` is a generator of random numbers whose state can be kept."""
+    return hasattr(value, "get_state") and hasattr(value, "set_state")
 
 
-@contextmanager
-def replayed(generator: Any, state: Tensor) -> Iterator[None]:
-    """Put a generator back to `state` inside the block; the default generator then goes on from where it was."""
-    target = generator or rushlight.default_generator
-    before = None if generator is not None else target.get_state()
-    target.set_state(state)
-    try:
-        yield
-    finally:
-        if before is not None:
-            target.set_state(before)
+def program_state() -> dict[str, Any]:
+    """The states of the generators that all of a program shares, rushlight's, numpy's and Python's, in types that a
+    checkpoint may hold."""
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002
+    numbers = {name: _tensor_of(value) for name, value in numpy_state["state"].items()}
+    return {
+        "rushlight": rushlight.default_generator.get_state(),
+        "numpy": {**numpy_state, "state": numbers},
+        "random": random.getstate(),
+    }
+
+
+def set_program_state(state: dict[str, Any]) -> None:
+    """Put the generators back to what `program_state` returned."""
+    rushlight.default_generator.set_state(state["rushlight"])
+    numbers = {name: _array_of(value) for name, value in state["numpy"]["state"].items()}
+    np.random.set_state({**state["numpy"], "state": numbers})  # noqa: NPY002
+    random.setstate(state["random"])
+
+
+def _tensor_of(value: Any) -> Any:
+    return from_array(value) if isinstance(value, np.ndarray) else value
+
+
+def _array_of(value: Any) -> Any:
+    return value.numpy() if isinstance(value, Tensor) else value
 
 
 def seed_worker(seed: int) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from rushlight.utils.data import bridge, start
+from rushlight.utils.data import arguments, bridge, start
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset, IterableDataset
-from rushlight.utils.data.iterators import LoaderIterator, LoaderStats, SerialIterator, WorkerIterator
+from rushlight.utils.data.iterators import LoaderIterator, SerialIterator, WorkerIterator
 from rushlight.utils.data.pool import Kept
+from rushlight.utils.data.resume import Order, Position
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from rushlight.utils.data.stats import LoaderStats
 from rushlight.utils.data.worker import get_worker_info
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -40,7 +42,7 @@ class DataLoader(Generic[T_co]):
         shuffle: visit the samples in a new random order every pass.
         sampler: order of the indices, in place of `shuffle`.
         batch_sampler: lists of indices, in place of `batch_size`, `shuffle`, `sampler` and `drop_last`.
-        num_workers: processes that fetch batches ahead of time; 0 fetches in this process. The order does not depend on
+        num_workers: workers that fetch batches ahead of time; 0 fetches in this process. The order does not depend on
             it.
         collate_fn: makes a batch of a list of samples; `default_collate` by default (`default_convert` without
             batches).
@@ -55,8 +57,12 @@ class DataLoader(Generic[T_co]):
         prefetch_factor: batches that each worker works ahead (default 2).
         persistent_workers: keep the workers after a pass for the next one.
         in_order: give batches out in the sampler's order; else as they get ready.
+        worker_type: "process", or "thread" for datasets that wait for files or networks, or whose work lets other
+            threads run. Threads share the dataset and need not start; a stuck one is named but cannot be ended.
+        progress: show samples per second and the share of time spent waiting for data on stderr.
 
-    In workers, `random`, `numpy.random` and rushlight are seeded anew each pass, each worker differently.
+    In worker processes, `random`, `numpy.random` and rushlight are seeded anew each pass, each worker differently.
+    Threads share the program's generators; use generators of your own there, seeded by `get_worker_info().seed`.
 
     Raises:
         ValueError: for arguments that are out of range or exclude each other.
@@ -89,12 +95,14 @@ class DataLoader(Generic[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        worker_type: str = "process",
+        progress: bool = False,
     ) -> None:
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         iterable = isinstance(dataset, IterableDataset)
         if iterable:
-            _check_iterable(shuffle, sampler, batch_sampler)
-        _check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
+            arguments.check_iterable(shuffle, sampler, batch_sampler)
+        arguments.check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = DEFAULT_PREFETCH if num_workers and prefetch_factor is None else prefetch_factor
@@ -102,6 +110,8 @@ class DataLoader(Generic[T_co]):
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
+        self.worker_type = worker_type
+        self.progress = progress
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         self.generator = generator
@@ -120,7 +130,8 @@ class DataLoader(Generic[T_co]):
         self._iterator: LoaderIterator | None = None  # the one whose workers persist
         self._stats = LoaderStats()
         self._kept = Kept()
-        self._pass_state: Any = None  # state of the generator when the last pass began
+        self._position = Position()
+        self._order_state: dict | None = None  # what the order depended on when the last pass began
         self._resume: dict | None = None
         self._ready = True
 
@@ -142,7 +153,7 @@ class DataLoader(Generic[T_co]):
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: str | BaseContext | None) -> None:
-        self._multiprocessing_context = _check_context(context, self.num_workers)
+        self._multiprocessing_context = arguments.context_of(context, self.num_workers, self.worker_type)
 
     @property
     def _auto_collation(self) -> bool:
@@ -162,31 +173,26 @@ class DataLoader(Generic[T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         resume, self._resume = self._resume, None
+        order = Order(self)
         if resume is None:
-            self._pass_state = bridge.get_state(self.generator)
-            return self._begin(0)
-        self._pass_state = resume["generator"]
-        with bridge.replayed(self.generator, resume["generator"]):
-            return self._begin(resume["batches"])
+            self._order_state = order.state()
+            return self._begin(Position(), lambda tasks: tasks)
+        self._order_state = resume["order"]
+        with order.replayed(resume["order"]):
+            # A sampler may draw when it is first asked, so that is done in here too.
+            return self._begin(Position(resume["batches"], set(resume["beyond"])), _started)
 
-    def _begin(self, done: int) -> LoaderIterator:
+    def _begin(self, position: Position, prepare: Callable[[Iterator], Iterator]) -> LoaderIterator:
         base_seed = bridge.seed_from(self.generator)
-        tasks = iter(self._index_sampler)
-        skip = done
-        if not isinstance(self.dataset, IterableDataset):
-            # A map-style pass resumes without fetching what was seen: only its indices are drawn again.
-            for _ in range(done):
-                next(tasks, None)
-            skip = 0
+        tasks = prepare(iter(self._index_sampler))
         iterator = self._iterator
         if isinstance(iterator, WorkerIterator) and iterator.pool.workers:
-            iterator.restart(self, tasks, base_seed, skip)
+            iterator.restart(self, tasks, base_seed, position)
         else:
             cls = WorkerIterator if self.num_workers else SerialIterator
-            iterator = cls(self, tasks, base_seed, skip)
-        iterator.stats.batches = done
+            iterator = cls(self, tasks, base_seed, position)
         # Not the iterator itself: a loop that is left must let go of its workers.
-        self._stats = iterator.stats
+        self._stats, self._position = iterator.stats, position
         if self.persistent_workers:
             self._iterator = iterator
         return iterator
@@ -213,79 +219,49 @@ class DataLoader(Generic[T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """The position in the current pass, for `load_state_dict` of a loader over the same dataset, with any number of
-        workers.
+        workers. It holds only what `rushlight.save` takes.
 
-        Exact for map-style datasets with samplers that draw from the loader's or the default generator. An
-        IterableDataset is read again up to the position, which needs the same number of workers.
+        Exact for map-style datasets with samplers that draw when they are asked for an iterator or for their first
+        index, as all of this package do; batches that were errors are tried again. An IterableDataset is read again up
+        to the position, which needs the same number of workers and `in_order`.
+
+        Raises:
+            ValueError: for an IterableDataset with several workers and `in_order=False`, whose order is not repeatable.
         """
-        return {"generator": self._pass_state, "batches": self._stats.batches}
+        if self._resume is not None:
+            return self._resume
+        iterable = isinstance(self.dataset, IterableDataset)
+        if iterable and self.num_workers > 1 and not self.in_order:
+            raise ValueError("state_dict: with in_order=False the order of an IterableDataset cannot be repeated")
+        return {
+            "batches": self._position.done,
+            "beyond": sorted(self._position.beyond),
+            "order": self._order_state,
+            "num_workers": self.num_workers if iterable else None,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next pass go on where `state` was taken: batches that were given out before do not come again."""
-        self._resume = None if state["generator"] is None else dict(state)
+        """Let the next pass go on where `state` was taken: batches that were given out before do not come again.
+
+        With `state | {"batches": 0, "beyond": []}` the interrupted pass is replayed from its begin.
+
+        Raises:
+            ValueError: for an IterableDataset with another number of workers.
+        """
+        if state["num_workers"] not in (None, self.num_workers):
+            raise ValueError(
+                f"load_state_dict: the state is of {state['num_workers']} workers, this loader has {self.num_workers}; "
+                "an IterableDataset can be resumed with the same number only"
+            )
+        self._resume = None if state["order"] is None else dict(state)
+
+
+def _started(tasks: Iterator) -> Iterator:
+    """The same tasks, the first of them drawn now."""
+    return itertools.chain(list(itertools.islice(tasks, 1)), tasks)
 
 
 def _default_sampler(dataset: Any, iterable: bool, shuffle: bool | None, generator: Any) -> Sampler:
     if iterable:
         return _Endless()
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-
-
-def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
-    if num_workers < 0:
-        raise ValueError(
-            f"num_workers option should be non-negative, got {num_workers}; "
-            "use num_workers=0 to disable multiprocessing"
-        )
-    if timeout < 0:
-        raise ValueError(f"timeout option should be non-negative, got {timeout}")
-    if num_workers == 0 and prefetch_factor is not None:
-        raise ValueError(
-            "prefetch_factor option needs worker processes: let num_workers > 0, or leave prefetch_factor at None"
-        )
-    if prefetch_factor is not None and prefetch_factor < 0:
-        raise ValueError(f"prefetch_factor option should be non-negative, got {prefetch_factor}")
-    if persistent_workers and num_workers == 0:
-        raise ValueError("persistent_workers option needs num_workers > 0")
-
-
-def _check_iterable(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:
-    given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
-    for name, value in given.items():
-        if value is not None:
-            raise ValueError(
-                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
-            )
-
-
-def _check_exclusive(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:
-    if sampler is not None and shuffle:
-        raise ValueError("sampler option is mutually exclusive with shuffle")
-    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-        raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
-    if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-
-
-def _check_context(context: Any, num_workers: int) -> BaseContext | None:
-    if context is None:
-        return None
-    if num_workers == 0:
-        raise ValueError(
-            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
-            "but got num_workers=0"
-        )
-    if isinstance(context, str):
-        methods = multiprocessing.get_all_start_methods()
-        if context not in methods:
-            raise ValueError(
-                f"multiprocessing_context option should specify a valid start method in {methods}, "
-                f"but got multiprocessing_context={context!r}"
-            )
-        return multiprocessing.get_context(context)
-    if not isinstance(context, BaseContext):
-        raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
-            f"but got multiprocessing_context={context!r}"
-        )
-    return context

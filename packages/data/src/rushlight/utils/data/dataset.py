@@ -93,19 +93,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def take_batch(self, indices: np.ndarray) -> list[Tensor] | None:
         """The collated batch by one gather per tensor, or None when it has to be made of single samples."""
-        if type(self).__getitem__ is not TensorDataset.__getitem__ or not len(indices):
+        if type(self).__getitem__ is not TensorDataset.__getitem__:
             return None
-        low, high = indices.min(), indices.max()
-        batch = []
-        for tensor in self.tensors:
-            array = bridge.plain_array(tensor)
-            if array is None or low < -len(array) or high >= len(array):
-                return None
-            out = bridge.empty((len(indices), *array.shape[1:]), array.dtype)
-            # The bounds are checked above; in "raise" mode numpy would gather into a buffer first.
-            np.take(array, indices, axis=0, out=out, mode="wrap")
-            batch.append(bridge.from_array(out))
-        return batch
+        arrays = [bridge.plain_array(tensor) for tensor in self.tensors]
+        return None if any(array is None for array in arrays) else bridge.rows(arrays, indices)
 
 
 class StackDataset(Dataset):
@@ -144,7 +135,7 @@ class StackDataset(Dataset):
         return self._sample(dataset[index] for dataset in self._parts())
 
     def __getitems__(self, indices: Sequence[int]) -> list:
-        columns = [_fetch_many(dataset, indices) for dataset in self._parts()]
+        columns = [fetch_many(dataset, indices) for dataset in self._parts()]
         return [self._sample(row) for row in zip(*columns, strict=True)]
 
     def __len__(self) -> int:
@@ -236,7 +227,7 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: Sequence[int]) -> list:
-        return _fetch_many(self.dataset, [self.indices[i] for i in indices])
+        return fetch_many(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -256,7 +247,8 @@ class Subset(Dataset[T_co]):
         return take_batch(chosen) if chosen.dtype.kind == "i" else None
 
 
-def _fetch_many(dataset: Any, indices: Sequence[int]) -> list:
+def fetch_many(dataset: Any, indices: Sequence[int]) -> list:
+    """The samples at `indices`, in one call where the dataset has one for that."""
     if callable(getattr(dataset, "__getitems__", None)):
         items = dataset.__getitems__(indices)
         if len(items) != len(indices):

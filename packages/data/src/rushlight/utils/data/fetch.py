@@ -21,6 +21,9 @@ class MapFetcher:
 
     Args:
         batched: whether tasks are lists of indices, or single indices (`batch_size=None`).
+
+    Attributes:
+        samples: how many samples the last task had.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool) -> None:
@@ -32,14 +35,17 @@ class MapFetcher:
 
     def fetch(self, task: Any) -> Any:
         """The batch for one task; an error in the dataset gets a note that names the sample."""
+        self.samples = 1
         if not self.batched:
             return self.collate_fn(self._sample(task))
+        task = task if hasattr(task, "__len__") else list(task)
+        self.samples = len(task)
         if self.take_batch is not None and default_collate_fn_map.get(Tensor) is collate_tensor_fn:
             batch = self._take(task)
             if batch is not None:
                 return batch
         if self.fetch_many:
-            return self.collate_fn(self.fetch_many(task))
+            return self.collate_fn(self._samples(task))
         dataset = self.dataset
         samples = []
         index = None
@@ -50,6 +56,13 @@ class MapFetcher:
             error.add_note(f"This was sample {index!r} of {type(dataset).__name__}.")
             raise
         return self.collate_fn(samples)
+
+    def _samples(self, task: Any) -> Any:
+        try:
+            return self.fetch_many(task)
+        except Exception as error:
+            error.add_note(f"This was in samples {list(task)} of {type(self.dataset).__name__}.")
+            raise
 
     def _take(self, task: Any) -> list[Tensor] | None:
         indices = np.asarray(task)
@@ -69,7 +82,7 @@ class IterableFetcher:
     """Batches of an iterable dataset: the indices of a task only say how many samples are wanted."""
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool) -> None:
-        self.samples: Iterator = iter(dataset)
+        self.stream: Iterator = iter(dataset)
         self.batched = batched
         self.collate_fn = collate_fn
         self.drop_last = drop_last
@@ -83,6 +96,7 @@ class IterableFetcher:
         """
         if self.ended:
             raise Exhausted
+        self.samples = 1
         if not self.batched:
             return self.collate_fn(self._next())
         samples: list = []
@@ -92,11 +106,12 @@ class IterableFetcher:
         except Exhausted:
             if not samples or self.drop_last:
                 raise
+        self.samples = len(samples)
         return self.collate_fn(samples)
 
     def _next(self) -> Any:
         try:
-            return next(self.samples)
+            return next(self.stream)
         except StopIteration:
             self.ended = True
             raise Exhausted from None

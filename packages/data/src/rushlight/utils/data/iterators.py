@@ -3,95 +3,121 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight import Tensor
 from rushlight.utils.data import bridge
 from rushlight.utils.data.collate import default_collate_fn_map
-from rushlight.utils.data.errors import rebuild
+from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Exhausted, fetcher
 from rushlight.utils.data.pool import Pool, Worker
+from rushlight.utils.data.resume import Position
+from rushlight.utils.data.stats import LoaderStats, Meter
+from rushlight.utils.data.threads import ThreadPool, ThreadWorker
 from rushlight.utils.data.transport import Header
 from rushlight.utils.data.worker import Job
 
 if TYPE_CHECKING:
     from rushlight.utils.data.dataloader import DataLoader
 
-LONG_TASK = 2000  # indices; shorter tasks fit into the pipe's buffer together
-
-
-@dataclass
-class LoaderStats:
-    """Where the time of a pass went, in seconds, summed over its batches.
-
-    `wait` is what the program spent waiting for the loader; `fetch` is dataset and collation, `transfer` is packing and
-    unpacking, both in the workers or, without workers, in the program itself. When `wait` is small beside the whole,
-    data is not the bottleneck.
-    """
-
-    batches: int = 0
-    wait: float = 0.0
-    fetch: float = 0.0
-    transfer: float = 0.0
+AnyWorker = Worker | ThreadWorker
 
 
 class LoaderIterator(Iterator):
-    """What both kinds of pass share."""
+    """What both kinds of pass share.
 
-    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, skip: int) -> None:
-        self.tasks = tasks
+    Args:
+        position: the tasks whose batches are not wanted; moves on with every batch.
+    """
+
+    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, position: Position) -> None:
+        self.position = position
+        self.tasks = enumerate(tasks)
+        self.skip = 0
+        self.by_count = isinstance(loader.dataset, IterableDataset)
+        if self.by_count:
+            # Only reading finds the way to a position in a stream.
+            self.skip = position.done
+        elif position.done or position.beyond:
+            before = position.copy()
+            self.tasks = ((number, task) for number, task in enumerate(tasks) if number not in before)
         self.base_seed = base_seed
-        self.skip = skip
         self.stats = LoaderStats()
-        self.finish: Callable[[Any], Any] = pin if loader.pin_memory and bridge.can_pin() else _same
+        self.start = time.perf_counter()
+        self.finish: Callable[[Any], Any] | None = pin if loader.pin_memory and bridge.can_pin() else None
+        self.meter: Meter | None = None
+        if loader.progress:
+            self.meter = Meter(position.done + len(position.beyond), _length(loader))
+            weakref.finalize(self, self.meter.close)
 
     def __iter__(self) -> LoaderIterator:
         return self
 
     def __next__(self) -> Any:
         start = time.perf_counter()
+        stats = self.stats
         try:
             while self.skip:
                 self._fetch()
                 self.skip -= 1
-            batch = self.finish(self._fetch())
+            number, samples, batch = self._fetch()
+            if self.finish is not None:
+                batch = self._finished(batch)
+        except StopIteration:
+            if self.meter is not None:
+                self.meter.close()
+            raise
         finally:
-            self.stats.wait += time.perf_counter() - start
-        self.stats.batches += 1
+            now = time.perf_counter()
+            stats.wait += now - start
+            stats.elapsed = now - self.start
+        stats.batches += 1
+        stats.samples += samples
+        self.position.take(self.position.done if self.by_count else number)
+        if self.meter is not None:
+            self.meter.show(stats)
         return batch
 
-    def _fetch(self) -> Any:
+    def _finished(self, batch: Any) -> Any:
+        start = time.perf_counter()
+        batch = self.finish(batch)
+        self.stats.transfer += time.perf_counter() - start
+        return batch
+
+    def _fetch(self) -> tuple[int, int, Any]:
+        """The number of the next task, how many samples it had, and its batch."""
         raise NotImplementedError
 
 
 class SerialIterator(LoaderIterator):
     """A pass without workers: a batch is fetched when it is asked for."""
 
-    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, skip: int) -> None:
-        super().__init__(loader, tasks, base_seed, skip)
+    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, position: Position) -> None:
+        super().__init__(loader, tasks, base_seed, position)
         self.source = fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
-    def _fetch(self) -> Any:
-        task = next(self.tasks)
+    def _fetch(self) -> tuple[int, int, Any]:
+        number, task = next(self.tasks)
         start = time.perf_counter()
         try:
-            return self.source.fetch(task)
+            batch = self.source.fetch(task)
         except Exhausted:
             raise StopIteration from None
         except StopIteration as stop:
             # Let through, it would end the loop as if all were well.
             raise RuntimeError("the dataset or collate_fn raised StopIteration") from stop
         finally:
-            self.stats.fetch += time.perf_counter() - start
+            self.stats.decode += time.perf_counter() - start
+        return number, self.source.samples, batch
 
 
 class WorkerIterator(LoaderIterator):
     """A pass with workers, which get tasks in turn, ahead of time; results come out in task order (or as ready)."""
 
-    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, skip: int) -> None:
-        super().__init__(loader, tasks, base_seed, skip)
+    def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, position: Position) -> None:
+        super().__init__(loader, tasks, base_seed, position)
         job = Job(
             loader.dataset,
             loader._auto_collation,
@@ -104,26 +130,31 @@ class WorkerIterator(LoaderIterator):
         self.in_order = loader.in_order
         self.keep_workers = loader.persistent_workers
         self.ahead = max(1, loader.prefetch_factor or 0)
-        self.pool = Pool(loader._context(), job, base_seed, loader.timeout, loader._kept)
+        self.pool: Any  # a Pool or a ThreadPool
+        if loader.worker_type == "thread":
+            self.pool = ThreadPool(job, base_seed, loader.timeout)
+        else:
+            self.pool = Pool(loader._context(), job, base_seed, loader.timeout, loader._kept)
         self._begin()
 
-    def restart(self, loader: DataLoader, tasks: Iterator, base_seed: int, skip: int) -> None:
+    def restart(self, loader: DataLoader, tasks: Iterator, base_seed: int, position: Position) -> None:
         """Begin another pass with the same workers; what the last one left unread is dropped."""
-        super().__init__(loader, tasks, base_seed, skip)
+        if self.meter is not None:
+            self.meter.close()
+        super().__init__(loader, tasks, base_seed, position)
         for header in self.results.values():
-            self.workers_by_task[header.task].inbox.discard(header)
+            self.workers_by_task[header.task].discard(header)
         for each in self.pool.workers:
             while each.unanswered:
-                _, header = self.pool.receive([each])
-                each.inbox.discard(header)
+                _, header = self._guarded(lambda: self.pool.receive([each]))  # noqa: B023, called at once
+                each.discard(header)
         self._begin()
 
     def _begin(self) -> None:
-        self.workers_by_task: dict[int, Worker] = {}  # tasks not given out yet, in order
+        self.workers_by_task: dict[int, AnyWorker] = {}  # tasks not given out yet, in order
         self.results: dict[int, Header] = {}  # those of them that came before their turn
         self.active = set(self.pool.workers)  # whose part of an IterableDataset has not ended
         self.turn = 0
-        self.count = 0
         self.no_more = False
         self._guarded(self._prime)
 
@@ -145,23 +176,17 @@ class WorkerIterator(LoaderIterator):
         if each is None:
             return
         try:
-            indices = next(self.tasks)
+            number, indices = next(self.tasks)
         except StopIteration:
             self.no_more = True
             if not self.keep_workers:
                 self.pool.end_tasks()
             return
-        # A worker reads no task while it is writing a result. So a task that may not fit into the pipe is only sent
-        # when all earlier results of the worker are here; else each could wait for the other.
-        if hasattr(indices, "__len__") and len(indices) > LONG_TASK:
-            while each.unanswered:
-                _, header = self.pool.receive([each])
-                self.results[header.task] = header
-        self.pool.send_task(each, self.count, indices)
-        self.workers_by_task[self.count] = each
-        self.count += 1
+        for header in self.pool.send_task(each, number, indices):
+            self.results[header.task] = header
+        self.workers_by_task[number] = each
 
-    def _next_worker(self) -> Worker | None:
+    def _next_worker(self) -> AnyWorker | None:
         """Whose turn it is: in task order simply the next that has something to give; else one that also has room."""
         workers = self.pool.workers
         for _ in workers:
@@ -171,25 +196,21 @@ class WorkerIterator(LoaderIterator):
                 return each
         return None
 
-    def _fetch(self) -> Any:
+    def _fetch(self) -> tuple[int, int, Any]:
         if not self.pool.workers:
             raise StopIteration
-        return self._take(*self._guarded(self._receive))
-
-    def _take(self, each: Worker | None, header: Header | None) -> Any:
-        if header is None or each is None:
+        each, header = self._guarded(self._receive)
+        if header is None:
             if not self.keep_workers:
                 self.pool.close()
             raise StopIteration
-        if header.status == "error":
-            raise rebuild(each.inbox.unpack(header))
         start = time.perf_counter()
-        batch = each.inbox.unpack(header)
-        self.stats.fetch += header.fetch_seconds
+        batch = each.value(header)
+        self.stats.decode += header.fetch_seconds
         self.stats.transfer += header.pack_seconds + time.perf_counter() - start
-        return batch
+        return header.task, header.samples, batch
 
-    def _receive(self) -> tuple[Worker | None, Header | None]:
+    def _receive(self) -> tuple[AnyWorker | None, Header | None]:
         while self.workers_by_task:
             number = next(iter(self.workers_by_task))
             if not self.in_order and self.results:
@@ -209,12 +230,15 @@ class WorkerIterator(LoaderIterator):
             return each, header
         return None, None
 
-    def _busy(self) -> list[Worker]:
+    def _busy(self) -> list[AnyWorker]:
         return [each for each in self.pool.workers if each.unanswered]
 
 
-def _same(batch: Any) -> Any:
-    return batch
+def _length(loader: DataLoader) -> int | None:
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def pin(data: Any) -> Any:

@@ -11,20 +11,23 @@ import struct
 import time
 import warnings
 import weakref
+from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from rushlight.utils.data import start, worker
 from rushlight.utils.data.blocks import CAN_SHARE, SPARE_BYTES, Block
-from rushlight.utils.data.errors import exit_reason
+from rushlight.utils.data.errors import exit_reason, rebuild
 from rushlight.utils.data.payload import ArrayFile, Payload
 from rushlight.utils.data.transport import Header, Inbox
 
 CHECK_SECONDS = 1.0  # how often a silent worker is looked at
 SILENCE_WARNING_SECONDS = 120.0  # without a timeout, a worker that says nothing for so long is named in a warning
+PIPE_BYTES = 1 << 16  # surely fit into a pipe that nobody reads
 GRACE_SECONDS = 2.0  # for a worker to end by itself, before it is made to
 TERMINATE_SECONDS = 0.5  # for SIGTERM to work before SIGKILL
 
@@ -51,6 +54,22 @@ class Worker:
         self.connection = inbox.connection
         self.inbox = inbox
         self.unanswered = 0
+        self.sizes: deque[int] = deque()  # of the tasks that are unanswered, in bytes
+
+    def value(self, header: Header) -> Any:
+        """The batch that the worker sent.
+
+        Raises:
+            BaseException: the error that it sent instead.
+        """
+        value = self.inbox.unpack(header)
+        if header.status == "error":
+            raise rebuild(value)
+        return value
+
+    def discard(self, header: Header) -> None:
+        """Drop a result unseen."""
+        self.inbox.leases.drop(header.pieces)
 
     def death(self) -> RuntimeError:
         """The error for a worker whose connection has ended."""
@@ -128,16 +147,23 @@ class Pool:
             "but stuck or too slow. Look into the dataset and collate_fn with num_workers=0, or raise timeout"
         )
 
-    def send_task(self, each: Worker, number: int, indices: Any) -> None:
-        """Give a worker something to fetch."""
+    def send_task(self, each: Worker, number: int, indices: Any) -> list[Header]:
+        """Give a worker something to fetch; what it had to say before there was room for that is returned."""
+        task = ForkingPickler.dumps(worker.Task(number, indices, each.inbox.leases.collect()))
+        # A worker reads no task while it is writing a result: if both pipes were full, each would wait for the other.
+        headers = []
+        while each.sizes and sum(each.sizes) + len(task) > PIPE_BYTES:
+            headers.append(self.receive([each])[1])
         each.unanswered += 1
+        each.sizes.append(len(task))
         # That a worker is dead is told when its turn comes: what it and others did before is still given out.
         try:
-            each.connection.send(worker.Task(number, indices, each.inbox.leases.collect()))
+            each.connection.send_bytes(task)
         except (BrokenPipeError, ConnectionResetError):
             pass
         except BlockingIOError:
             raise self._timed_out([each]) from None
+        return headers
 
     def begin_epoch(self, base_seed: int) -> None:
         """Tell all workers that a new pass begins."""
@@ -161,6 +187,7 @@ class Pool:
                 with self._watch(each):
                     header = each.inbox.receive()
                 each.unanswered -= 1
+                each.sizes.popleft()
                 return each, header
             for each in candidates:
                 # Its pipe may be held open by a process it started.

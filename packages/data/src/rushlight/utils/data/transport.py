@@ -30,6 +30,7 @@ class Header:
     pieces: list[blocks.Piece]
     new_blocks: list[tuple[int, int]]
     retired: list[int]
+    samples: int
     fetch_seconds: float
     pack_seconds: float
 
@@ -68,7 +69,9 @@ class Outbox:
         self._reducers[Tensor] = reduce_tensor
         self._reducers[np.ndarray] = self._reduce_array
 
-    def pack(self, task: int, status: str, value: Any, fetch_seconds: float = 0.0) -> tuple[Header, list[int]]:
+    def pack(
+        self, task: int, status: str, value: Any, samples: int = 0, fetch_seconds: float = 0.0
+    ) -> tuple[Header, list[int]]:
         """Make one result ready for `send`.
 
         Raises:
@@ -83,7 +86,8 @@ class Outbox:
             raise
         new_blocks, fds, retired = self.arena.finish(self._pieces)
         seconds = time.perf_counter() - start
-        return Header(task, status, payload, self._pieces, new_blocks, retired, fetch_seconds, seconds), fds
+        pieces = self._pieces
+        return Header(task, status, payload, pieces, new_blocks, retired, samples, fetch_seconds, seconds), fds
 
     def send(self, header: Header, fds: list[int]) -> None:
         """Send what `pack` made.
@@ -159,7 +163,3 @@ class Inbox:
     def unpack(self, header: Header) -> Any:
         """The value that the worker sent. Its arrays stay valid as long as they are held."""
         return pickle.loads(header.payload, buffers=self.leases.arrays(header.pieces))
-
-    def discard(self, header: Header) -> None:
-        """Drop a result unseen."""
-        self.leases.drop(header.pieces)

@@ -1,4 +1,4 @@
-"""The worker process: takes tasks, fetches batches, sends them."""
+"""What a worker does: it takes tasks, fetches batches and gives them back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from rushlight.utils.data import bridge, payload
 from rushlight.utils.data.blocks import Block
 from rushlight.utils.data.collate import CollateMap, default_collate_fn_map
 from rushlight.utils.data.errors import describe
-from rushlight.utils.data.fetch import Exhausted, fetcher
+from rushlight.utils.data.fetch import Exhausted, IterableFetcher, MapFetcher, fetcher
 from rushlight.utils.data.transport import Outbox
 
 PARENT_CHECK_SECONDS = 5.0
@@ -27,7 +28,7 @@ MPI_PREFIXES = ("OMPI_", "PMIX_", "PRTE_", "PMI_", "MPI_LOCAL", "HYD")
 
 @dataclass
 class WorkerInfo:
-    """What a worker process knows about itself; see `get_worker_info`."""
+    """What a worker knows about itself; see `get_worker_info`."""
 
     id: int
     num_workers: int
@@ -64,17 +65,63 @@ class Task:
     free_blocks: list[int]
 
 
-_info: WorkerInfo | None = None
+_info: WorkerInfo | None = None  # of a worker process
+_thread = threading.local()  # of a thread that is a worker
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process its `id`, `num_workers`, `seed` and `dataset` (its own copy); None in the main process.
+    """In a worker its `id`, `num_workers`, `seed` and `dataset` (a process has its own copy); None elsewhere.
 
     Example:
         >>> get_worker_info() is None
         True
     """
-    return _info
+    return getattr(_thread, "info", None) or _info
+
+
+def be_thread(info: WorkerInfo) -> None:
+    """Let `get_worker_info` answer with `info` in this thread."""
+    _thread.info = info
+
+
+class Service:
+    """What a worker does with the messages it gets, be it a process or a thread.
+
+    Args:
+        broken: an error that happened before; every task is answered with it.
+    """
+
+    def __init__(self, job: Job | None, info: WorkerInfo | None, broken: Exception | None = None) -> None:
+        self.job = job
+        self.info = info
+        self.broken = broken
+        self.source: MapFetcher | IterableFetcher | None = None
+        if broken is None and job.worker_init_fn is not None:
+            try:
+                job.worker_init_fn(info.id)
+            except Exception as error:
+                self.broken = error
+
+    def begin(self, base_seed: int) -> None:
+        """Begin a new pass."""
+        self.source = None
+        if self.info is not None:
+            self.info.seed = base_seed + self.info.id
+
+    def fetch(self, indices: Any) -> tuple[Any, int, float]:
+        """The batch for one task, the number of its samples, and the seconds it took.
+
+        Raises:
+            Exhausted: when an IterableDataset has no more.
+        """
+        if self.broken is not None:
+            raise self.broken
+        job = self.job
+        start = time.perf_counter()
+        if self.source is None:
+            self.source = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
+        # Nothing here refers to the batch: a block is free again only when nothing refers to its arrays.
+        return self.source.fetch(indices), self.source.samples, time.perf_counter() - start
 
 
 def main(
@@ -111,47 +158,34 @@ def _serve(outbox: Outbox, job: Job | None, worker_id: int, base_seed: int) -> N
     bridge.set_allocator(outbox.arena.empty)
     bridge.seed_worker(base_seed + worker_id)
     parent = os.getppid()
-    broken: BaseException | None = None
-    try:
-        if job is None:
+    service = None
+    if job is None:
+        try:
             job = payload.receive(outbox.connection)
             # With the types that the program has added.
             default_collate_fn_map.update(job.collate_fn_map)
+        except Exception as error:  # whatever the dataset's own unpickling raises
+            service = Service(None, None, error)
+    if service is None:
         _info = WorkerInfo(worker_id, job.num_workers, base_seed + worker_id, job.dataset)
-        if job.worker_init_fn is not None:
-            job.worker_init_fn(worker_id)
-    except Exception as error:
-        broken = error
-    source = None
-    first_epoch = True
+        service = Service(job, _info)
+    first_pass = True
     while True:
         message = _next_message(outbox.connection, parent)
         if isinstance(message, Epoch):
-            source = None
-            if not first_epoch:
+            service.begin(message.base_seed)
+            if not first_pass:
                 bridge.seed_worker(message.base_seed + worker_id)
-                if _info is not None:
-                    _info.seed = message.base_seed + worker_id
-            first_epoch = False
+            first_pass = False
             continue
         outbox.arena.give_back(message.free_blocks)
         try:
-            if broken is not None:
-                raise broken
-            if source is None:
-                source = fetcher(job.dataset, job.batched, job.collate_fn, job.drop_last)
-            # The batch has no name here: a block is free again only when nothing refers to its arrays.
-            result = outbox.pack(message.number, "batch", *_timed(source.fetch, message.indices))
+            result = outbox.pack(message.number, "batch", *service.fetch(message.indices))
         except Exhausted:
             result = outbox.pack(message.number, "end", None)
         except Exception as error:
             result = outbox.pack(message.number, "error", describe(error, worker_id))
         outbox.send(*result)
-
-
-def _timed(fetch: Callable, indices: Any) -> tuple[Any, float]:
-    start = time.perf_counter()
-    return fetch(indices), time.perf_counter() - start
 
 
 def _next_message(connection: Connection, parent: int) -> Epoch | Task:
