@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import rushlight
 from rushlight.utils.data import (
     BatchSampler,
+    BucketBatchSampler,
     DataLoader,
     DistributedSampler,
     IterableDataset,
@@ -71,6 +72,20 @@ def loader(kind, workers, nested, **options):
     if nested:
         return DataLoader(DATA, batch_sampler=BatchSampler(sampler, 3, False), **options)
     return DataLoader(DATA, 3, sampler=sampler, **options)
+
+
+def test_buckets():
+    def make(seed):
+        generator = rushlight.Generator().manual_seed(seed)
+        sampler = BucketBatchSampler([len(str(i**4)) for i in DATA], 3, pool=2, generator=generator)
+        return DataLoader(DATA, batch_sampler=sampler)
+
+    first = make(1)
+    iterator = iter(first)
+    before = [next(iterator).tolist() for _ in range(2)]
+    second = make(2)
+    second.load_state_dict(first.state_dict())
+    assert before + [batch.tolist() for batch in second] == [batch.tolist() for batch in make(1)]
 
 
 def draws():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import rushlight
 from rushlight.utils.data import (
     BatchSampler,
+    BucketBatchSampler,
     DistributedSampler,
     RandomSampler,
     Sampler,
@@ -165,3 +166,74 @@ def test_distributed_errors():
 def test_sampler_without_iter_says_what_to_define():
     with pytest.raises(NotImplementedError, match="__iter__"):
         iter(Sampler())
+
+
+@given(st.integers(0, 30), st.integers(1, 5), st.booleans())
+def test_exact_evaluation_sees_every_sample_once(total, replicas, shuffle):
+    parts = [DistributedSampler(range(total), replicas, rank, shuffle, exact=True) for rank in range(replicas)]
+    assert sorted(index for part in parts for index in part) == list(range(total))
+    sizes = [len(part) for part in parts]
+    assert sizes == [len(list(part)) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_exact_excludes_drop_last():
+    with pytest.raises(ValueError, match="excludes drop_last"):
+        DistributedSampler(range(3), 2, 0, drop_last=True, exact=True)
+
+
+LENGTHS = st.lists(st.integers(1, 50), max_size=40)
+
+
+@given(LENGTHS, st.integers(1, 5), st.booleans(), st.booleans(), st.integers(1, 4))
+def test_buckets_by_size(lengths, batch_size, shuffle, drop_last, pool):
+    sampler = BucketBatchSampler(lengths, batch_size, shuffle=shuffle, drop_last=drop_last, pool=pool)
+    batches = list(sampler)
+    assert len(batches) == len(sampler)
+    indices = [index for batch in batches for index in batch]
+    assert len(set(indices)) == len(indices)
+    if drop_last:
+        assert all(len(batch) == batch_size for batch in batches)
+    else:
+        assert sorted(indices) == list(range(len(lengths)))
+    assert sum(len(batch) < batch_size for batch in batches) <= 1
+
+
+@given(LENGTHS, st.integers(1, 80), st.booleans())
+def test_buckets_by_tokens(lengths, max_tokens, shuffle):
+    sampler = BucketBatchSampler(lengths, max_tokens=max_tokens, shuffle=shuffle)
+    batches = list(sampler)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= max_tokens
+    with pytest.raises(TypeError, match="no length"):
+        len(sampler)
+
+
+def test_buckets_pad_little_and_shuffle():
+    lengths = rushlight.randint(1, 200, (1000,))
+    rushlight.manual_seed(1)
+    sampler = BucketBatchSampler(lengths, 10, pool=20)
+    first, second = list(sampler), list(sampler)
+    assert first != second
+    table = lengths.tolist()
+    padded = sum(len(batch) * max(table[i] for i in batch) for batch in first)
+    assert padded < 1.15 * sum(table)
+    rushlight.manual_seed(1)
+    assert list(sampler) == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "one of batch_size and max_tokens"),
+        ({"batch_size": 2, "max_tokens": 3}, "one of batch_size and max_tokens"),
+        ({"batch_size": 0}, "batch_size should be a positive"),
+        ({"max_tokens": 3, "drop_last": True}, "drop_last needs batch_size"),
+        ({"batch_size": 2, "pool": 0}, "pool should be"),
+        ({"batch_size": 2, "lengths": ["a"]}, "row of numbers"),
+    ],
+)
+def test_buckets_that_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BucketBatchSampler(**{"lengths": [1, 2], **arguments})

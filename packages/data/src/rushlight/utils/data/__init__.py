@@ -1,6 +1,7 @@
 """Datasets, samplers, collation and the `DataLoader`."""
 
 from rushlight.utils.data.__about__ import __version__ as __version__
+from rushlight.utils.data.buckets import BucketBatchSampler
 from rushlight.utils.data.collate import collate, default_collate, default_collate_fn_map, default_convert
 from rushlight.utils.data.dataloader import DataLoader
 from rushlight.utils.data.dataset import (
@@ -33,6 +34,7 @@ from rushlight.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler",
+    "BucketBatchSampler",
     "ChainDataset",
     "ConcatDataset",
     "DataLoader",

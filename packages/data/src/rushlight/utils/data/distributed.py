@@ -13,19 +13,24 @@ class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index, from `rank` on, of an order that all processes share.
 
     So that every process takes equally many steps, the order is padded by repeating its first indices, or with
-    `drop_last` cut.
+    `drop_last` cut. For evaluation that would make results wrong: with `exact` every index comes once, in one process,
+    and processes may differ by one sample.
 
     Args:
         num_replicas: number of processes.
         rank: which of them this is, from 0.
         shuffle: use a random order, which depends on `seed` and the epoch given to `set_epoch`.
+        exact: neither pad nor cut.
 
     Raises:
-        ValueError: when `num_replicas` or `rank` is missing or `rank` is out of range.
+        ValueError: when `num_replicas` or `rank` is missing, `rank` is out of range, or both `exact` and `drop_last`
+            are given.
 
     Example:
         >>> [list(DistributedSampler(range(5), 2, rank, shuffle=False)) for rank in (0, 1)]
         [[0, 2, 4], [1, 3, 0]]
+        >>> [list(DistributedSampler(range(5), 2, rank, shuffle=False, exact=True)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3]]
     """
 
     def __init__(
@@ -36,7 +41,11 @@ class DistributedSampler(Sampler[int]):
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
+        *,
+        exact: bool = False,
     ) -> None:
+        if exact and drop_last:
+            raise ValueError("DistributedSampler: exact leaves nothing out, so it excludes drop_last")
         if num_replicas is None or rank is None:
             raise ValueError("DistributedSampler: there is no process group to ask, so pass num_replicas and rank")
         if not 0 <= rank < num_replicas:
@@ -49,8 +58,12 @@ class DistributedSampler(Sampler[int]):
         self.shuffle = shuffle
         self.seed = seed
         total = len(dataset)
-        self.num_samples = total // num_replicas if drop_last else math.ceil(total / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+        self.exact = exact
+        if exact:
+            self.num_samples, self.total_size = len(range(rank, total, num_replicas)), total
+        else:
+            self.num_samples = total // num_replicas if drop_last else math.ceil(total / num_replicas)
+            self.total_size = self.num_samples * num_replicas
 
     def __iter__(self) -> Iterator[int]:
         total = len(self.dataset)

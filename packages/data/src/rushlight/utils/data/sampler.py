@@ -70,7 +70,7 @@ class RandomSampler(Sampler[int]):
         self.generator = generator
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
-        _check_count("num_samples", self.num_samples)
+        check_count("num_samples", self.num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -132,7 +132,7 @@ class WeightedRandomSampler(Sampler[int]):
     def __init__(
         self, weights: Sequence[float] | Tensor, num_samples: int, replacement: bool = True, generator: Any = None
     ) -> None:
-        _check_count("num_samples", num_samples)
+        check_count("num_samples", num_samples)
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         table = np.array(weights.tolist() if isinstance(weights, Tensor) else weights, dtype=np.float64)
@@ -183,7 +183,7 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        _check_count("batch_size", batch_size)
+        check_count("batch_size", batch_size)
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler
@@ -204,6 +204,11 @@ class BatchSampler(Sampler[list[int]]):
         return full + bool(rest and not self.drop_last)
 
 
-def _check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: Any) -> None:
+    """Check that an argument is a positive whole number.
+
+    Raises:
+        ValueError: when it is not.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
