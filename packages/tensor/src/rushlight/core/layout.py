@@ -97,6 +97,35 @@ def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
     return strides_in_order(m.shape, order)
 
 
+# The order in which PyTorch looks at strides: from the innermost dimension of the format outwards.
+_INNER_FIRST = {4: (channels_last, (1, 3, 2, 0)), 5: (channels_last_3d, (1, 4, 3, 2, 0))}
+
+
+def suggested_format(m: Meta) -> memory_format:
+    """The memory format that convolutions, pooling and their like give results in for an operand: a channels-last one
+    if its strides say so beyond doubt, else `contiguous_format`.
+
+    Strides of size-1 dimensions count, too: they alone tell one format from the other for images of one channel.
+    """
+    wanted, dims = _INNER_FIRST.get(m.ndim, (contiguous_format, ()))
+    least = 0
+    for d in dims:
+        size, stride = m.shape[d], m.strides[d]
+        if size == 0 or stride == 0 and d == 1 or stride < least or d == 0 and least == m.strides[1]:
+            return contiguous_format
+        least = stride * size
+    return wanted
+
+
+def kept_strides(shape: tuple[int, ...], *operands: Meta) -> tuple[int, ...] | None:
+    """The strides of a result that keeps the channels-last format of one of the operands; None for row-major ones."""
+    for m in operands:
+        order = CHANNELS_LAST.get(suggested_format(m))
+        if order is not None:
+            return strides_in_order(shape, order)
+    return None
+
+
 def common_format(metas: Iterable[Meta]) -> memory_format | None:
     """The channels-last format that all of these are in, if they are and not row-major besides."""
     metas = list(metas)

@@ -12,6 +12,7 @@ from rushlight.core.meta import Meta, of_array, strides_in_order
 from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import allocator
+from rushlight.kernels.cpu.copy import assign
 
 
 def finish(array: Any, expected: Meta) -> Tensor:
@@ -28,7 +29,7 @@ def finish(array: Any, expected: Meta) -> Tensor:
     if array.strides == tuple([stride * size for stride in expected.strides]):
         return wrap(array, expected)
     laid_out = empty_array(expected)
-    np.copyto(laid_out, array)
+    assign(laid_out, array)
     return wrap(laid_out, expected)
 
 

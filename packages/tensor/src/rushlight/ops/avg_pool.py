@@ -10,6 +10,7 @@ from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -52,7 +53,8 @@ def _infer_avg_pool(
         raise RuntimeError(
             f"avg_pool: expected non-empty channels and spatial dimensions, got shape {shape_text(input.shape)}"
         )
-    return meta(input.dtype, (*input.shape[:2], *out), None, input.device)
+    shape = (*input.shape[:2], *out)
+    return meta(input.dtype, shape, kept_strides(shape, input) if input.ndim == 4 else None, input.device)
 
 
 avg_pool_op = structured(
@@ -90,7 +92,8 @@ def _avg_pool(
 def _infer_avg_pool_transpose(
     grad: Meta, *, size: tuple, kernel_size: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int
 ) -> Meta:
-    return meta(grad.dtype, (*grad.shape[:2], *size), None, grad.device)
+    shape = (*grad.shape[:2], *size)
+    return meta(grad.dtype, shape, kept_strides(shape, grad) if grad.ndim == 4 else None, grad.device)
 
 
 avg_pool_transpose_op = structured(

@@ -10,10 +10,12 @@ from rushlight.core import checks
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import norm as cpu
+from rushlight.ops.copy import kept_format
 from rushlight.ops.normalization import wide
 
 _X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4) ** 2
@@ -32,7 +34,7 @@ def _infer_batch_norm(input: Meta, weight: Meta | None, bias: Meta | None, eps: 
     checks.shape("batch_norm", "weight", weight, channels)
     checks.shape("batch_norm", "bias", bias, channels)
     each = meta(wide(input.dtype), channels, None, input.device)
-    return meta(input.dtype, input.shape, None, input.device), each, each
+    return meta(input.dtype, input.shape, kept_strides(input.shape, input), input.device), each, each
 
 
 def _along_channels(x, ndim: int):
@@ -88,7 +90,7 @@ def _infer_batch_norm_backward(
     grad: Meta, input: Meta, weight: Meta | None, mean: Meta, variance: Meta, eps: Meta
 ) -> tuple[Meta, Meta, Meta]:
     each = meta(input.dtype, (input.shape[1],), None, input.device)
-    return meta(input.dtype, input.shape, None, input.device), each, each
+    return meta(input.dtype, input.shape, kept_strides(input.shape, input), input.device), each, each
 
 
 def _batch_norm_backward_parts(grad, input, weight, mean, variance, eps):
@@ -298,7 +300,7 @@ def group_norm_parts(
             )
     grouped = input.reshape((1, n * num_groups, prod(input.shape[1:]) // num_groups))
     result, mean, variance = batch_norm_op.apply((grouped, None, None, eps))
-    result = result.reshape(input.shape)
+    result = kept_format(input, result.reshape(input.shape))
     if weight is not None:
         result = result * _along_channels(weight, input.ndim)
     if bias is not None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import checks
+from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -102,7 +103,15 @@ def _infer_conv(
             f"conv: calculated padded input size per channel: {full}. Kernel size {list(kernel_size)} with dilation "
             f"{list(dilation)} can't be greater than actual input size"
         )
-    return meta(input.dtype, (input.shape[0], weight.shape[0], *out), None, input.device)
+    shape = (input.shape[0], weight.shape[0], *out)
+    return meta(input.dtype, shape, convolved_strides(shape, input, weight), input.device)
+
+
+def convolved_strides(shape: tuple[int, ...], input: Meta, weight: Meta) -> tuple[int, ...] | None:
+    """Channels last if the input or the weight is; but row-major, as in PyTorch, for volumes in float64."""
+    if input.ndim == 5 and input.dtype is dtypes.float64:
+        return None
+    return kept_strides(shape, input, weight)
 
 
 def _reference_conv(x, w, b, stride, padding, dilation, groups):

@@ -14,7 +14,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import conv as cpu
-from rushlight.ops.conv import check_conv, is_batched, spatial
+from rushlight.ops.conv import check_conv, convolved_strides, is_batched, spatial
 
 Sizes = int | tuple[int, ...]
 
@@ -47,7 +47,8 @@ def _infer_transpose(
             f"conv_transpose: the output size {list(out)} is too small for input {shape_text(input.shape)}, kernel "
             f"{list(weight.shape[2:])} and padding {list(padding)}"
         )
-    return meta(input.dtype, (input.shape[0], filters, *out), None, input.device)
+    shape = (input.shape[0], filters, *out)
+    return meta(input.dtype, shape, convolved_strides(shape, input, weight), input.device)
 
 
 def transposed_sizes(

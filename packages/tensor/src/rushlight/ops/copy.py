@@ -12,7 +12,14 @@ from rushlight.core.declare import check_writable, structured, updating, view
 from rushlight.core.devices import cpu
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
-from rushlight.core.layout import contiguous_format, has_format, memory_format, preserve_format, strides_for
+from rushlight.core.layout import (
+    contiguous_format,
+    has_format,
+    memory_format,
+    preserve_format,
+    strides_for,
+    suggested_format,
+)
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, planner
 from rushlight.core.overlap import check_apart
@@ -95,6 +102,12 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
     if memory_format is preserve_format:
         raise RuntimeError("contiguous: preserve_format is not a format to bring memory into; use contiguous_format")
     return convert.apply((input,), (m.dtype, m.device, memory_format))
+
+
+def kept_format(input: Tensor, result: Tensor) -> Tensor:
+    """A result of a layer in the memory format that the input has."""
+    wanted = suggested_format(input._meta)
+    return result if wanted is contiguous_format else contiguous(result, wanted)
 
 
 def _is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:

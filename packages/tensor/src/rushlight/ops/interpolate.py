@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core import dtypes
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import CHANNELS_LAST, suggested_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
 from rushlight.ops.matmul import matmul_op
@@ -29,6 +30,13 @@ def _nearest_index(size: int, out: int, factor: float | None, exact: bool) -> np
     scale = np.float32(1 / factor if factor else size / out)
     place = (np.arange(out, dtype=np.float32) + np.float32(0.5 if exact else 0)) * scale
     return np.minimum(np.floor(place).astype(np.int64), size - 1)
+
+
+def _nearest(x: Tensor, first: int, out: list[int], factors: list, exact: bool) -> Tensor:
+    """The elements nearest to each output position, of the dimensions from `first` on."""
+    for d, (n, factor) in enumerate(zip(out, factors), first):
+        x = x.index_select(d, from_numpy(_nearest_index(x.shape[d], n, factor, exact)).to(x.device))
+    return x
 
 
 def _cubic(t: np.ndarray, a: float) -> np.ndarray:
@@ -85,7 +93,7 @@ def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, c
             x = matmul_op.apply((x.transpose(d, -1), weights.transpose(0, 1))).transpose(d, -1)
     if whole:
         x = x.round().clamp(0, 255)
-    x = x.to(input.dtype).contiguous()
+    x = x.to(input.dtype).contiguous(memory_format=suggested_format(input._meta))
     return x.clone() if x is input else x
 
 
@@ -164,11 +172,11 @@ def interpolate(
         return adaptive_avg(input.ndim - 2, input, tuple(out))
     if mode in _RANK:
         return _smooth(input, out, factors, bool(align_corners), mode == "bicubic", antialias)
-    x = input
-    for d, (n, factor) in enumerate(zip(out, factors), 2):
-        index = _nearest_index(x.shape[d], n, factor, mode == "nearest-exact")
-        x = x.index_select(d, from_numpy(index).to(x.device))
-    return x
+    order = CHANNELS_LAST.get(suggested_format(input._meta))
+    if order is None:
+        return _nearest(input, 2, out, factors, mode == "nearest-exact")
+    x = _nearest(input.permute(order), 1, out, factors, mode == "nearest-exact")  # what was channels last is row-major
+    return x.permute([order.index(d) for d in range(input.ndim)])
 
 
 @function(namespace="nn.functional", method=False, out=False)

@@ -14,7 +14,7 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import CHANNELS_LAST, common_format, strides_for
 from rushlight.core.memo import MEMOS
-from rushlight.core.meta import Meta, meta, of_array
+from rushlight.core.meta import Meta, meta, of_array, strides_in_order
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, ErrorSample, Op, Sample, kernel, plan_key, planner
 from rushlight.core.out import Out
 from rushlight.core.tensor import Tensor
@@ -184,7 +184,18 @@ def _infer_stack(*tensors: Meta, dim: int) -> Meta:
                 f"{shape_text(m.shape)} at entry {i}"
             )
     dtype = first.dtype if all(m.dtype is first.dtype for m in tensors) else dtypes.result_dtype(tensors)
-    return meta(dtype, (*first.shape[:dim], len(tensors), *first.shape[dim:]), None, common_device("stack", tensors))
+    shape = (*first.shape[:dim], len(tensors), *first.shape[dim:])
+    return meta(dtype, shape, _stacked_strides(tensors, dim), common_device("stack", tensors))
+
+
+def _stacked_strides(tensors: Sequence[Meta], dim: int) -> tuple[int, ...] | None:
+    """Tensors that are channels last lie as `cat` joins them, with the joined dimension taken apart."""
+    order = common_format(tensors)
+    if order is None or dim == tensors[0].ndim:
+        return None
+    size = tensors[0].shape
+    joined = strides_in_order((*size[:dim], len(tensors) * size[dim], *size[dim + 1 :]), CHANNELS_LAST[order])
+    return (*joined[:dim], size[dim] * joined[dim], *joined[dim:])
 
 
 stack_op = structured(

@@ -9,11 +9,13 @@ import numpy as np
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.copy import assign
+from rushlight.ops.copy import kept_format
 from rushlight.ops.create import from_numpy
 
 Number = bool | int | float | complex
@@ -30,7 +32,7 @@ def _infer_pad(input: Meta, value: Meta, *, before: tuple[int, ...], after: tupl
                 f"{size} "
                 f"at dimension {d}; it cannot be negative"
             )
-    return meta(input.dtype, shape, None, input.device)
+    return meta(input.dtype, shape, kept_strides(shape, input), input.device)
 
 
 def _reference_pad(x: np.ndarray, value: float, before: tuple, after: tuple) -> np.ndarray:
@@ -154,9 +156,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None and value != 0:
         raise ValueError(f"pad: padding mode {mode!r} doesn't take in value argument")
     _check_mode(input, amounts, mode)
+    result = input
     for k in range(len(amounts) // 2):
         before, after = amounts[2 * k], amounts[2 * k + 1]
         if before or after:
             index = _positions(input.shape[input.ndim - 1 - k], before, after, mode)
-            input = input.index_select(input.ndim - 1 - k, from_numpy(index).to(input.device))
-    return input
+            result = result.index_select(input.ndim - 1 - k, from_numpy(index).to(input.device))
+    return result if mode == "circular" else kept_format(input, result)

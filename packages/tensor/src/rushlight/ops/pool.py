@@ -11,6 +11,7 @@ from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -62,7 +63,8 @@ def _infer_max_pool(
             f"max_pool: expected non-empty channels and spatial dimensions, got shape {shape_text(input.shape)}"
         )
     shape = (*input.shape[:2], *out)
-    return meta(input.dtype, shape, None, input.device), meta(dtypes.int64, shape, None, input.device)
+    strides = kept_strides(shape, input)
+    return meta(input.dtype, shape, strides, input.device), meta(dtypes.int64, shape, strides, input.device)
 
 
 max_pool_op = structured(
@@ -90,7 +92,8 @@ def _max_pool(x: np.ndarray, kernel_size: tuple, stride: tuple, padding: tuple, 
 
 def _infer_scatter(input: Meta, indices: Meta, *, size: tuple[int, ...]) -> Meta:
     checks.shape("scatter_planes", "indices", indices, input.shape)
-    return meta(input.dtype, (*input.shape[:2], *size), None, input.device)
+    shape = (*input.shape[:2], *size)
+    return meta(input.dtype, shape, kept_strides(shape, input) if input.ndim == 4 else None, input.device)
 
 
 scatter_planes_op = structured(

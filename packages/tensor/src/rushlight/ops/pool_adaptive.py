@@ -12,6 +12,7 @@ from rushlight.core import checks, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -34,7 +35,8 @@ def _infer_window_max(input: Meta, *, windows: tuple) -> tuple[Meta, Meta]:
     if input.dtype.is_complex or input.dtype is dtypes.bool:
         raise RuntimeError(f"window_max: not defined for {input.dtype.name}")
     shape = (*input.shape[:2], *[len(w) for w in windows])
-    return meta(input.dtype, shape, None, input.device), meta(dtypes.int64, shape, None, input.device)
+    strides = kept_strides(shape, input) if input.ndim == 4 else None
+    return meta(input.dtype, shape, strides, input.device), meta(dtypes.int64, shape, strides, input.device)
 
 
 window_max_op = structured(
@@ -64,7 +66,8 @@ def _window_max(x: np.ndarray, windows: tuple) -> tuple[np.ndarray, np.ndarray]:
 
 def _infer_window_mean(input: Meta, *, windows: tuple) -> Meta:
     checks.floating("window_mean", "input", input)
-    return meta(input.dtype, (*input.shape[:2], *[len(w) for w in windows]), None, input.device)
+    shape = (*input.shape[:2], *[len(w) for w in windows])
+    return meta(input.dtype, shape, kept_strides(shape, input) if input.ndim == 4 else None, input.device)
 
 
 window_mean_op = structured(
@@ -94,7 +97,8 @@ def _window_mean(x: np.ndarray, windows: tuple) -> np.ndarray:
 
 
 def _infer_window_spread(grad: Meta, *, windows: tuple, size: tuple[int, ...]) -> Meta:
-    return meta(grad.dtype, (*grad.shape[:2], *size), None, grad.device)
+    shape = (*grad.shape[:2], *size)
+    return meta(grad.dtype, shape, kept_strides(shape, grad) if grad.ndim == 4 else None, grad.device)
 
 
 window_spread_op = structured(
@@ -157,13 +161,13 @@ def adaptive_avg(count: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_max(count: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """Adaptive max pooling over the last `count` dimensions, and the positions of what it chose."""
-    name = f"adaptive_max_pool{count}d"
-    x, single = _planes(name, input, count)
+    """Adaptive max pooling over the last `count` dimensions, and the positions of what it chose; volumes row-major."""
+    x, single = _planes(name := f"adaptive_max_pool{count}d", input, count)
     out = _targets(name, x, output_size, count)
     size = x._meta.shape[2:]
     if 0 not in out and all(n % o == 0 for n, o in zip(size, out)):
         step = tuple([n // o for n, o in zip(size, out)])
+        x = x if count < 3 else x.contiguous()
         found = max_pool_op.apply((x,), (step, step, (0,) * count, (1,) * count, False))
     else:
         found = window_max_op.apply((x,), (tuple([bounds(n, o) for n, o in zip(size, out)]),))

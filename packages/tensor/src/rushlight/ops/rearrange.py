@@ -11,12 +11,12 @@ from rushlight.core import dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
-from rushlight.core.layout import contiguous_format
+from rushlight.core.layout import contiguous_format, preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.copy import duplicate
-from rushlight.ops.copy import clone
+from rushlight.ops.copy import clone, kept_format
 from rushlight.ops.create import sizes
 from rushlight.ops.gather import index_select
 from rushlight.ops.join import cat_op
@@ -32,7 +32,7 @@ _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def _infer_flip(input: Meta, *, dims: tuple[int, ...]) -> Meta:
-    return meta(input.dtype, input.shape, None, input.device)
+    return meta(input.dtype, input.shape, strides_for("flip", input, preserve_format), input.device)
 
 
 flip_op = structured(
@@ -46,7 +46,11 @@ flip_op = structured(
 
 @kernel(flip_op, "cpu")
 def _flip(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return duplicate(np.flip(array, dims))
+    flipped = np.flip(array, dims)
+    if array.flags.c_contiguous:
+        return duplicate(flipped)
+    order = sorted(range(array.ndim), key=lambda d: -array.strides[d])  # memory is written in the order of the input's
+    return duplicate(flipped.transpose(order)).transpose(np.argsort(order))
 
 
 @function(out=False)
@@ -153,7 +157,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] =
     result = input
     for shift, dim in zip(shifts, dims):
         result = _rolled(result, shift, check_dim("roll", dim, input.ndim))
-    return result.clone() if result is input else result
+    return result.clone() if result is input else kept_format(input, result)
 
 
 # Repeating

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.declare import structured, view
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
+from rushlight.core.layout import contiguous_format
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
@@ -174,7 +175,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """
     if dim >= input.ndim:
         raise RuntimeError(f"narrow_copy: there is no dimension {dim} in a tensor with {input.ndim} dimensions")
-    return narrow(input, dim, start, length).clone()
+    return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
 # All parts of a dimension

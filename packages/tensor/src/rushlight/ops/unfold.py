@@ -15,6 +15,7 @@ from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import conv as cpu
 from rushlight.ops.conv import conv_sizes, spatial
+from rushlight.ops.copy import kept_format
 
 _X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(1, 2, 5, 4)
 
@@ -166,9 +167,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         return input.clone()
     n = len(lead)
     parts = input.reshape(*lead, channels // (r * r), r, r, height, width)
-    return parts.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(
+    shuffled = parts.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(
         *lead, channels // (r * r), height * r, width * r
     )
+    return kept_format(input, shuffled)
 
 
 @function(method=False, out=False)
@@ -186,9 +188,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         return input.clone()
     n = len(lead)
     parts = input.reshape(*lead, channels, height // r, r, width // r, r)
-    return parts.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(
+    gathered = parts.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(
         *lead, channels * r * r, height // r, width // r
     )
+    return kept_format(input, gathered)
 
 
 @function(method=False, out=False)
@@ -203,7 +206,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"channel_shuffle: number of channels {channels} must be divisible by a positive groups, got {groups}"
         )
     parts = input.reshape(input.shape[0], groups, channels // groups, *input.shape[2:])
-    return parts.transpose(1, 2).reshape(input.shape)
+    return kept_format(input, parts.transpose(1, 2).reshape(input.shape))
 
 
 @function(name="native_channel_shuffle", method=False, out=False)

@@ -7,13 +7,16 @@ from typing import Any
 
 from rushlight.core.errors import check_dim
 from rushlight.core.front import function
+from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops.complex import view_as_complex, view_as_real
 from rushlight.ops.slicing import sliced
 
 
 def _copied(result: Any) -> Any:
-    return tuple([part.clone() for part in result]) if isinstance(result, tuple) else result.clone()
+    if isinstance(result, tuple):
+        return tuple(map(_copied, result))
+    return result.clone(memory_format=contiguous_format)
 
 
 def _copying(name: str, view: Callable) -> None:
@@ -58,4 +61,4 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
         tensor([1, 2, 3])
     """
     at = check_dim("slice_copy", dim, input.ndim)
-    return sliced(input, at, *slice(start, end, step).indices(input.shape[at])).clone()
+    return sliced(input, at, *slice(start, end, step).indices(input.shape[at])).clone(memory_format=contiguous_format)
