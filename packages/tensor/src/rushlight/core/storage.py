@@ -27,6 +27,8 @@ class Storage:
 
     def nbytes(self) -> int:
         """The size of the memory in bytes."""
+        if self.base.flags.forc:
+            return self.base.nbytes
         low, high = np.lib.array_utils.byte_bounds(self.base)
         return high - low
 

@@ -46,7 +46,18 @@ def meet(written: tuple, others: tuple) -> bool:
     for t in others:
         if id(t.storage().base) in bases:
             return True
-    exposed = [t for t in (*written, *others) if t.storage().exposed]
-    if not exposed:
-        return False
-    return any(overlap(w, t) for w in written for t in (*written, *others) if t is not w)
+    return any(t._storage.exposed for t in (*written, *others)) and _spans_meet(written, others)
+
+
+def _spans_meet(written: tuple, others: tuple) -> bool:
+    """Does the memory of a written tensor overlap that of another one?"""
+    spans = [(s.address, s.nbytes(), True) for s in [t._storage for t in written]]
+    spans += [(s.address, s.nbytes(), False) for s in [t._storage for t in others]]
+    end = end_of_written = 0  # how far the memory that starts before reaches
+    for start, size, is_written in sorted(spans):
+        if size and start < (end if is_written else end_of_written):
+            return True
+        end = max(end, start + size)
+        if is_written:
+            end_of_written = max(end_of_written, start + size)
+    return False
