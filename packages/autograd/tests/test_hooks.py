@@ -144,3 +144,87 @@ def test_anomaly_mode_shows_where_a_failing_node_was_made():
             y.zero_()
         with pytest.warns(UserWarning, match="y = x.exp()"), pytest.raises(RuntimeError, match="inplace"):
             y.backward()
+
+
+def test_saved_tensors_on_disk(tmp_path):
+    """The example of the documentation: what is saved goes to files."""
+    files = []
+
+    def pack(x):
+        path = tmp_path / f"{len(files)}.pt"
+        files.append(path)
+        rushlight.save(x, path)
+        return path
+
+    def unpack(path):
+        x = rushlight.load(path)
+        path.unlink()
+        return x
+
+    x = leaf(1, 2)
+    with graph.saved_tensors_hooks(pack, unpack):
+        y = (x.exp() * x).sum()
+    assert len(files) == 3 and all(path.exists() for path in files)
+    y.backward()
+    assert x.grad.tolist() == pytest.approx((x.exp() * (1 + x)).tolist())
+    assert not any(path.exists() for path in files)
+
+
+def test_saved_tensors_may_change_when_that_is_allowed():
+    x = leaf(1, 2)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x * 1
+        z = (y**2).sum() + y.exp().mul_(0).sum()
+        y[:1].sin_()
+        y.zero_()
+        with pytest.raises(RuntimeError, match="cannot be nested"), graph.allow_mutation_on_saved_tensors():
+            pass
+        z.backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_saved_tensors_may_not_change_after_that():
+    x = leaf(1, 2)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x * 1
+        z = (y**2).sum()
+    y.zero_()
+    with pytest.raises(RuntimeError, match="outside of that context"):
+        z.backward()
+
+
+def test_change_behind_the_back_is_announced():
+    x, y = leaf(1), leaf(2)
+    a, b = x * 1, y * 1
+    z = a * b
+    graph.increment_version([a, b])
+    assert (a._version, b._version) == (1, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_layout_of_gradients_may_be_left_as_it_comes():
+    x = rushlight.ones(2, 3).t().requires_grad_()
+    y = rushlight.ones(3, 2)
+    (x * y).sum().backward()
+    assert x.grad.stride() == x.stride()
+    x.grad = None
+
+    @rushlight.autograd.enforce_grad_layout_policy(False)
+    def relaxed():
+        (x * y).sum().backward()
+
+    relaxed()
+    assert x.grad.stride() == (2, 1)
+    x.grad = None
+    (x * y).sum().backward()
+    assert x.grad.stride() == x.stride()
+
+
+def test_modules_under_their_other_names():
+    from rushlight.autograd import grad_mode, variable
+
+    assert grad_mode.no_grad is rushlight.no_grad and variable.Variable is rushlight.Tensor
+    assert rushlight.autograd.profiler.record_function is rushlight.profiler.record_function
+    graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    graph.set_override_stale_capture_stream(True)

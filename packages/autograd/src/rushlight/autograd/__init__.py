@@ -12,7 +12,10 @@ Example:
 
 from __future__ import annotations
 
-from rushlight.autograd import forward_ad, function, functional, graph, methods
+from importlib import import_module
+from typing import Any
+
+from rushlight.autograd import forward_ad, function, functional, grad_mode, graph, methods, variable
 from rushlight.autograd import rules as rules
 from rushlight.autograd import tangents as tangents
 from rushlight.autograd.__about__ import __version__
@@ -28,6 +31,7 @@ from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
 from rushlight.autograd.methods import detach_, is_inference
 from rushlight.autograd.modes import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
@@ -47,11 +51,13 @@ __all__ = [
     "detach_",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "function",
     "functional",
     "grad",
     "gradcheck",
+    "grad_mode",
     "gradgradcheck",
     "graph",
     "inference_mode",
@@ -61,10 +67,18 @@ __all__ = [
     "is_inference",
     "is_inference_mode_enabled",
     "no_grad",
+    "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
+    "variable",
 ]
 
 dispatch.set_autograd(record_plan)
 methods.install()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # few programs use it
+        return import_module("rushlight.autograd.profiler")
+    raise AttributeError(f"module 'rushlight.autograd' has no attribute {name!r}")

@@ -237,11 +237,11 @@ def _add_to_leaf(state: AutogradState, x: Tensor | None, box: list) -> None:
             else:
                 add_into(have, box.pop())
             return
-        fits = x is None or box[0]._meta is x._meta.with_grad(False)
+        fits = x is None or box[0]._meta is x._meta.with_grad(False) or not mode.grad_layout
         if fits and references(box[0]) == 1 and is_free(box[0]):
             state.grad = box.pop()
         else:
-            state.grad = copied(box.pop(), x is not None and x._meta.contiguous)
+            state.grad = copied(box.pop(), None if x is None else x._meta)
 
 
 def add_grad(x: Tensor, grad: Tensor) -> None:

@@ -6,23 +6,34 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from rushlight.autograd.api import GradientEdge
+from rushlight.autograd.draw import Drawing, draw
 from rushlight.autograd.modes import Decorating, mode
 from rushlight.autograd.modes import mode as this_thread
 from rushlight.autograd.node import Node
+from rushlight.autograd.saved import quietly
 from rushlight.autograd.state import edge_of
+from rushlight.core import dispatch
+from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
+from rushlight.ops.copy import clone
 
 __all__ = [
+    "Drawing",
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
+    "draw",
     "get_gradient_edge",
     "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -90,6 +101,85 @@ class disable_saved_tensors_hooks(Decorating):
 
     def fresh(self) -> disable_saved_tensors_hooks:
         return disable_saved_tensors_hooks(self.message)
+
+
+class _Watched:
+    """A saved tensor that may be written to: a copy takes its place before that happens."""
+
+    __slots__ = ("tensor", "version", "copied", "__weakref__")
+
+    def __init__(self, x: Tensor) -> None:
+        self.tensor, self.version, self.copied = x, x._version, False
+
+    def copy(self) -> None:
+        self.tensor, self.copied = quietly(clone, self.tensor), True
+
+    def open(self) -> Tensor:
+        if not self.copied and self.tensor._version != self.version:
+            raise RuntimeError(
+                "a tensor saved under allow_mutation_on_saved_tensors was modified in place outside of that context; "
+                "leave the context after the backward pass"
+            )
+        return self.tensor
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Inside the block tensors that were saved for the backward pass may be changed in place: they are copied before.
+
+    The backward pass should run inside the block, too. Raises RuntimeError when blocks are nested.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.ones(2, requires_grad=True)
+        >>> with rushlight.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     y = x * 1
+        ...     z = (y**2).sum()
+        ...     y.sin_()
+        ...     z.backward()
+        tensor([0.8415, 0.8415], grad_fn=<SinBackward0>)
+        >>> x.grad
+        tensor([2., 2.])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._pack, _Watched.open)
+        self._watched: dict[int, WeakSet[_Watched]] = {}  # by the id of their storage
+        self._pushed = dispatch.push(self)
+
+    def __enter__(self) -> None:
+        if any(isinstance(handler, allow_mutation_on_saved_tensors) for handler in dispatch.handlers()):
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        super().__enter__()
+        self._pushed.__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        self._pushed.__exit__(*exception)
+        super().__exit__(*exception)
+        self._watched.clear()
+
+    def fresh(self) -> allow_mutation_on_saved_tensors:
+        return type(self)()
+
+    def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """Copy what an operation in place is about to change, then let it run."""
+        with dispatch.below():
+            for i in op.mutates:
+                for one in list(self._watched.pop(id(operands[i].storage()), ())):
+                    one.copy()
+            return op.apply(operands, params)
+
+    def _pack(self, x: Tensor) -> _Watched:
+        one = _Watched(x)
+        self._watched.setdefault(id(x.storage()), WeakSet()).add(one)
+        return one
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accepted for PyTorch's sake: there are no streams here that could differ."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Accepted for PyTorch's sake: there are no streams here that could be captured."""
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

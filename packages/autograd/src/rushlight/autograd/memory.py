@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.autograd.references import references
-from rushlight.core.layout import contiguous_format, preserve_format
+from rushlight.core.layout import contiguous_format, is_dense, preserve_format
 from rushlight.core.meta import Meta
 from rushlight.core.op import HANDLERS, INPLACE, prims
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.allocator import Loan
-from rushlight.ops.copy import clone
-from rushlight.ops.create import filled
+from rushlight.ops.copy import clone, copy_
+from rushlight.ops.create import empty_strided, filled
 
 SMALL = 4096
 _add_in_place = INPLACE[prims.add]
@@ -51,12 +51,17 @@ def add_into(target: Tensor, grad: Tensor) -> None:
         _add_in_place.apply((target, grad))
 
 
-def copied(grad: Tensor, row_major: bool) -> Tensor:
-    """A copy with memory of its own, row-major or in the layout that the gradient has."""
+def copied(grad: Tensor, leaf: Meta | None) -> Tensor:
+    """A copy with memory of its own, in the layout of the leaf that it is for, row-major if that one has gaps.
+
+    The gradient keeps its own layout when the leaf is gone.
+    """
     m = grad._meta
+    if leaf is not None and not leaf.contiguous and is_dense(leaf):
+        return copy_(empty_strided(leaf.shape, leaf.strides, dtype=m.dtype, device=m.device), grad)
     if is_small(m) and not m.requires_grad:
         return wrap(grad._array.copy(), m)
-    return clone(grad, memory_format=contiguous_format if row_major else preserve_format)
+    return clone(grad, memory_format=preserve_format if leaf is None else contiguous_format)
 
 
 def zeros_for(m: Meta) -> Tensor:

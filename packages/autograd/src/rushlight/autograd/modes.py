@@ -25,6 +25,7 @@ class _Mode(threading.local):
         self.saved_hooks: list[tuple[Callable, Callable]] = []
         self.hooks_forbidden: str | None = None
         self.at_end: list[Callable[[], None]] | None = None  # what the backward pass that runs calls when it is done
+        self.grad_layout = True  # do gradients get the strides of their leaf?
         self.partial = False  # does a backward pass run that is to reach some inputs only?
 
     def update(self) -> None:
@@ -250,6 +251,39 @@ class inference_mode(Decorating):
         set_enabled(enabled)
 
     def fresh(self) -> inference_mode:
+        return type(self)(self.value)
+
+
+class enforce_grad_layout_policy(Decorating):
+    """Say whether the gradient of a leaf gets the leaf's strides (the default): at once as a function, until the end of
+    the block as a context manager.
+
+    Without it a fresh gradient that nobody else holds becomes the leaf's `grad` as it is, which saves a copy.
+
+    Example:
+        >>> import rushlight
+        >>> x = rushlight.ones(2, 3).t().requires_grad_()
+        >>> with rushlight.autograd.enforce_grad_layout_policy(False):
+        ...     (x * rushlight.ones(3, 2)).sum().backward()
+        >>> x.stride(), x.grad.stride()
+        ((1, 3), (2, 1))
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self.value, self.before = bool(enable), mode.grad_layout
+        mode.grad_layout = self.value
+
+    def __enter__(self) -> None:
+        mode.grad_layout = self.value
+
+    def __exit__(self, *exception: Any) -> None:
+        mode.grad_layout = self.before
+
+    def __call__(self, function: Callable) -> Callable:
+        mode.grad_layout = self.before
+        return super().__call__(function)
+
+    def fresh(self) -> enforce_grad_layout_policy:
         return type(self)(self.value)
 
 
