@@ -157,7 +157,7 @@ def pushed(call, values, vectors):
     with new_level() as level:
         results = call(*[dual(level, x, v) for x, v in zip(values, vectors)])
         results = results if isinstance(results, tuple) else (results,)
-        return results, [level.first(y) for y in results]
+        return results, [level.get(y) for y in results]
 
 
 @pytest.mark.parametrize("op, sample", CASES)

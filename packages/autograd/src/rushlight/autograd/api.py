@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd import engine
+from rushlight.autograd.batches import over_batch
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.node import Edge, Node
 from rushlight.autograd.state import edge_of
 from rushlight.core.errors import shape_text
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
-from rushlight.ops.join import stack
 
 
 class GradientEdge(tuple):
@@ -135,24 +135,23 @@ def _batched(
     allow_unused: bool,
     materialize_grads: bool,
 ) -> tuple:
-    """One backward pass per entry of the leading dimension of the gradients."""
+    """One backward pass for all entries of the leading dimension of the gradients."""
     sizes = {len(g) for g in grad_outputs if g is not None}
     if len(sizes) != 1:
         raise ValueError("grad: with is_grads_batched all grad_outputs need the same leading dimension")
-    count = sizes.pop()
-    rows = [
-        grad(
+
+    def once(*gradients: Tensor | None) -> tuple:
+        return grad(
             results,
             sources,
-            [None if g is None else g[i] for g in grad_outputs],
-            keep or i + 1 < count,
+            gradients,
+            keep,
             create_graph,
             allow_unused=allow_unused or None,
             materialize_grads=materialize_grads,
         )
-        for i in range(count)
-    ]
-    return tuple([None if column[0] is None else stack(column) for column in zip(*rows)])
+
+    return tuple(over_batch(once, *grad_outputs))
 
 
 def _is_loss(m: Meta) -> bool:

@@ -219,6 +219,16 @@ def new_level(size: int, randomness: str = "error") -> Iterator[BatchLevel]:
         yield level
 
 
+def over_batch(function: Callable, *arguments: Tensor | None, randomness: str = "error") -> Any:
+    """What a function gives for all entries of the leading dimension of its arguments: a tensor, None, or several."""
+    size = next(len(x) for x in arguments if x is not None)
+    with new_level(size, randomness) as level:
+        found = function(*[None if x is None else level.wrapped(x) for x in arguments])
+    if found is None or isinstance(found, Tensor):
+        return None if found is None else level.value(found)
+    return [None if x is None else level.value(x) for x in found]
+
+
 def lifted(x: Tensor) -> Tensor:
     """A tensor as one of the innermost level of `vmap`, so that its history there concerns single samples."""
     level = innermost()
@@ -228,6 +238,23 @@ def lifted(x: Tensor) -> Tensor:
 def innermost() -> BatchLevel | None:
     """The level of `vmap` that sees this thread's op calls first."""
     return next((h for h in reversed(dispatch.handlers()) if isinstance(h, BatchLevel)), None)
+
+
+def is_batched(x: Tensor) -> bool:
+    """Does a tensor stand for samples that may differ, so that no branch can depend on its elements?"""
+    samples = x._array
+    return type(samples) is Samples and (samples.batched or is_batched(samples.value))
+
+
+def has_history(x: Tensor) -> bool:
+    """Is a tensor recorded for gradients, inside of a level or around it?"""
+    return x._meta.requires_grad or has_outer_history(x)
+
+
+def has_outer_history(x: Tensor) -> bool:
+    """Is a tensor of a level recorded for gradients around it?"""
+    samples = x._array
+    return type(samples) is Samples and has_history(samples.value)
 
 
 def cut_off(x: Tensor) -> Tensor:

@@ -1,9 +1,12 @@
 """Dual numbers: levels of forward-mode differentiation, on which tensors have tangents.
 
 A `Level` is a handler of op calls (see `rushlight.core.dispatch`): while it is pushed, each op runs as always, and the
-tangents of its results are computed beside them. A tensor has a tuple of tangents, one per direction in which the level
-differentiates: mostly one, for Jacobians many. Programs without a level pay nothing. Levels nest: what an inner level
-computes, tangents included, passes the outer ones.
+tangents of its results are computed beside them. Programs without a level pay nothing. Levels nest: what an inner level
+computes, tangents included, passes the outer ones. So a tangent may be a batch of many (see
+`rushlight.autograd.batches`), which is how Jacobians are computed.
+
+Tangents are computed by rules: linear functions from a list of tangents (None where there is none) to another. A level
+applies them, or keeps them to apply them later, see `rushlight.func.linear`.
 
 Tangents are never written to. They are kept per base: that of a view is the same view of its base's tangent, and a
 write through a view gives the base a new one. So all views of a memory agree without knowing each other.
@@ -12,10 +15,10 @@ write through a view gives the base a new one. So all views of a memory agree wi
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 from rushlight.autograd import batches
@@ -29,7 +32,8 @@ from rushlight.ops import prims
 from rushlight.ops.copy import clone, copy_
 from rushlight.ops.create import empty_strided
 
-Tangents = tuple[Tensor, ...]
+Direction = list[Tensor | None]  # tangents of several tensors; None where one does not vary
+Rule = Callable[[Direction], Direction]
 
 
 class _Local(threading.local):
@@ -48,7 +52,7 @@ class Level:
     """
 
     def __init__(self) -> None:
-        self.tangents: dict[int, tuple[ref, Tangents | None]] = {}
+        self.tangents: dict[int, tuple[ref, Tensor | None]] = {}
         self._pushed = dispatch.push(self)
 
     def enter(self) -> Level:
@@ -63,40 +67,42 @@ class Level:
         self._pushed.__exit__(None, None, None)
         self.tangents.clear()
 
-    def set(self, x: Tensor, tangents: Tangents | None) -> None:
-        """Give a tensor tangents; None says that it has none, whatever it is a view of."""
-        key = id(x._array)
-        self.tangents[key] = ref(x._array, partial(self.tangents.pop, key)), tangents
+    def apply(self, rule: Rule, tangents: Direction) -> Direction:
+        """The tangents that a rule gives."""
+        return rule(tangents)
 
-    def get(self, x: Any) -> Tangents | None:
-        """The tangents of a tensor, None when it has none or is no tensor."""
+    def set(self, x: Tensor, tangent: Tensor | None) -> None:
+        """Give a tensor a tangent; None says that it has none, whatever it is a view of."""
+        key = id(x._array)
+        self.tangents[key] = ref(x._array, partial(self.tangents.pop, key)), tangent
+
+    def get(self, x: Any) -> Tensor | None:
+        """The tangent of a tensor, None when it has none or is no tensor."""
         if not self.tangents or not isinstance(x, Tensor):
             return None
         root, steps = self._root(x)
         entry = self.tangents.get(id(root._array))
         if entry is None or entry[1] is None or not steps:
             return entry and entry[1]
-        return tuple([replay(_laid_out(t, root._meta), steps) for t in entry[1]])
+        m = root._meta
+        return self.apply(lambda found: [replay(_laid_out(found[0], m), steps)], [entry[1]])[0]
 
-    def first(self, x: Any) -> Tensor | None:
-        """The tangent of a tensor on a level with one direction."""
-        found = self.get(x)
-        return found[0] if found else None
-
-    def write(self, x: Tensor, tangents: Tangents) -> None:
-        """Change the tangents of a tensor that was written to, and of all that share its memory."""
+    def write(self, x: Tensor, tangent: Tensor | None) -> None:
+        """Change the tangent of a tensor that was written to, and of all that share its memory; None is zeros."""
         root, steps = self._root(x)
-        if not steps:
-            return self.set(x, tangents)
+        m = root._meta
+
+        def written(found: Direction) -> Direction:
+            before, part = found
+            part = zeros_for(x._meta) if part is None else part
+            if not steps:
+                return [part]
+            whole = dispatch.follow(_laid_out(zeros_for(m) if before is None else clone(before), m), part)
+            copy_(replay(whole, steps), part)
+            return [whole]
+
         entry = self.tangents.get(id(root._array))
-        before = None if entry is None else entry[1]
-        wholes = []
-        for k, tangent in enumerate(tangents):
-            start = clone(before[k]) if before else zeros_for(root._meta)
-            whole = dispatch.follow(_laid_out(start, root._meta), tangent)
-            copy_(replay(whole, steps), tangent)
-            wholes.append(whole)
-        self.set(root, tuple(wholes))
+        self.set(root, self.apply(written, [entry and entry[1], tangent])[0])
 
     def _root(self, x: Tensor) -> tuple[Tensor, Steps]:
         """The nearest tensor with an entry (or the base) that `x` is a view of, and the view ops between."""
@@ -120,9 +126,10 @@ class Level:
                 return self._in_place(op, operands, params, tangents)
             results = op.apply(operands, params)
             several = results if isinstance(results, tuple) else (results,)
-            for result, found in zip(several, push(op, operands, params, tangents, several)):
-                if found is not None:
-                    self.set(result, found)
+            rule = rule_for(op, operands, params, [t is not None for t in tangents], several)
+            for result, tangent in zip(several, self.apply(rule, tangents)):
+                if tangent is not None:
+                    self.set(result, tangent)
         return results
 
     def follow(self, made: Tensor, like: Any) -> Tensor:
@@ -135,9 +142,8 @@ class Level:
         kept = tuple([clone(y) if isinstance(y, Tensor) and _same_memory(x, y) else y for y in operands])
         result = op.apply(operands, params)
         if x._meta.dtype.is_inexact:
-            (found,) = push(op.functional or op, kept, params, tangents, (x,))
-            width = len(next(t for t in tangents if t is not None))
-            self.write(x, tuple([zeros_for(x._meta)] * width) if found is None else found)
+            rule = rule_for(op.functional or op, kept, params, [t is not None for t in tangents], (x,))
+            self.write(x, self.apply(rule, tangents)[0])
         return result
 
 
@@ -159,15 +165,17 @@ def _laid_out(tangent: Tensor, m: Meta) -> Tensor:
     return copy_(dispatch.follow(room, tangent), tangent)
 
 
-def push(op: Op, operands: tuple, params: tuple, tangents: list, results: tuple) -> list[Tangents | None]:
-    """The tangents of the results of an op call; see `rushlight.autograd.tangents`, which sets it."""
+def rule_for(op: Op, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
+    """The rule from the tangents of the operands of a call to those of its results; see `rushlight.autograd.tangents`,
+    which sets it.
+    """
     raise NotImplementedError
 
 
-def dual(level: Level, x: Tensor, *tangents: Tensor) -> Tensor:
-    """A view of a tensor that has these tangents on a level; without any, it is cut off from those of its base."""
+def dual(level: Level, x: Tensor, tangent: Tensor | None = None) -> Tensor:
+    """A view of a tensor that has this tangent on a level; without one, it is cut off from that of its base."""
     made = apart(x.view_as(x))
-    level.set(made, tangents or None)
+    level.set(made, tangent)
     return made
 
 
@@ -176,18 +184,21 @@ def primal(level: Level, x: Tensor) -> Tensor:
     return x if level.get(x) is None else dual(level, x)
 
 
+_Kind = TypeVar("_Kind", bound=Level)
+
+
 @contextmanager
-def new_level() -> Iterator[Level]:
+def new_level(kind: type[_Kind] = Level) -> Iterator[_Kind]:
     """A level for the block."""
-    level = Level().enter()
+    level = kind().enter()
     try:
         yield level
     finally:
         level.exit()
 
 
-def all_tangents(x: Tensor) -> list[tuple[Level, Tangents]]:
-    """The tangents of a tensor on each level that it has some on."""
+def all_tangents(x: Tensor) -> list[tuple[Level, Tensor]]:
+    """The tangents of a tensor, on each level that it has one on."""
     return [(level, t) for level in _local.levels if (t := level.get(x)) is not None]
 
 
@@ -203,14 +214,21 @@ def lifted(x: Tensor) -> Tensor:
 
 
 def _with_tangents_of(x: Tensor, y: Tensor) -> Tensor:
-    for level, tangents in all_tangents(x):
-        level.set(y, tangents)
+    for level, tangent in all_tangents(x):
+        level.set(y, tangent)
     return y
 
 
 def leaf(x: Tensor) -> Tensor:
     """A leaf to differentiate by in the place of a tensor, with the same tangents."""
     return detached(lifted(x)).requires_grad_()
+
+
+def have_history() -> bool:
+    """Does any level have tangents that are recorded for gradients?"""
+    return any(
+        t is not None and batches.has_history(t) for level in _local.levels for _, t in list(level.tangents.values())
+    )
 
 
 def innermost() -> Level | None:

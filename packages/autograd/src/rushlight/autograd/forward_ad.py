@@ -126,4 +126,4 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     if level not in (None, 0):
         raise RuntimeError(f"Invalid level given to unpack_dual: the current level is 0, got {level}")
-    return UnpackedDualTensor(duals.primal(active, tensor), active.first(tensor))
+    return UnpackedDualTensor(duals.primal(active, tensor), active.get(tensor))

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.autograd.duals import Level, apart
+from rushlight.autograd.duals import Direction, Level, apart
 from rushlight.autograd.memory import zeros_for
 from rushlight.core.tensor import Tensor
 
 
 def push_function(level: Level, function: Any, ctx: Any, args: tuple, tangents: list, output: Any) -> None:
-    """Give the outputs of a call tangents, direction by direction.
+    """Give the outputs of a call tangents.
 
     Raises RuntimeError when `jvp` returns another number of tangents, or one of another shape, and what the default
     `jvp` raises when the Function has none.
     """
     outputs = output if isinstance(output, tuple) else (output,)
-    width = len(next(t for t in tangents if t is not None))
-    given = [(_missing(ctx, x),) * width if t is None else t for x, t in zip(args, tangents)]
-    columns = [_checked(ctx, outputs, function.jvp(ctx, *direction)) for direction in zip(*given)]
-    for y, found in zip(outputs, zip(*columns)):
+    saved = ctx._for_forward
+
+    def rule(found: Direction) -> Direction:
+        before, ctx._for_forward = ctx._for_forward, saved
+        try:
+            given = [_missing(ctx, x) if t is None else t for x, t in zip(args, found)]
+            return list(_checked(ctx, outputs, function.jvp(ctx, *given)))
+        finally:
+            ctx._for_forward = before
+
+    for y, tangent in zip(outputs, level.apply(rule, tangents)):
         if not isinstance(y, Tensor) or not y._meta.dtype.is_inexact:
             continue
-        nothing = all(t is None for t in found)
-        filled = tuple([zeros_for(y._meta) if t is None else t for t in found])
         if any(y is x for x in args):  # changed in place
-            level.write(y, filled)
+            level.write(y, tangent)
         else:
-            level.set(apart(y), None if nothing else filled)
+            level.set(apart(y), tangent)
 
 
 def _missing(ctx: Any, x: Any) -> Tensor | None:

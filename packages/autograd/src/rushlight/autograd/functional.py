@@ -133,7 +133,7 @@ def jvp(
         many, outputs = _tuple("jvp", "outputs of func", func(*duals))
         if strict:
             _gradients("jvp", outputs, sources, [ones(y._meta) for y in outputs], False, True)
-        tangents = [level.first(y) for y in outputs]
+        tangents = [level.get(y) for y in outputs]
         found = tuple([zeros_for(y._meta) if t is None else t for y, t in zip(outputs, tangents)])
     return _finished(outputs if many else outputs[0], create_graph), _finished(
         found if many else found[0], create_graph

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.api import grad
+from rushlight.autograd.batches import over_batch
 from rushlight.autograd.duals import dual, new_level
+from rushlight.autograd.memory import zeros_for
 from rushlight.core import dtypes
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import tensor
+from rushlight.ops.join import stack
 
 
 class GradcheckError(RuntimeError):
@@ -227,27 +230,31 @@ def _check_forward(
 
             directions, columns = _numeric(one, inputs, x, eps, random if fast else None)
             along = [tensor(d, dtype=x.dtype) for d in directions]
-            found = [_along(one, inputs, at, (t,))[0] for t in along]
+            found = [_along(one, inputs, at, t).detach().numpy().reshape(-1) for t in along]
             for a, n in zip(found, columns):
                 if not np.allclose(a, n, rtol=rtol, atol=atol):
                     raise GradcheckError(
                         f"Jacobian computed with forward mode mismatch for output {i} with respect to input {at}: "
                         f"numerical:\n{n}\nanalytical:\n{a}"
                     )
-            together = zip(found, _along(one, inputs, at, tuple(along))) if batched else ()
-            if not all(np.allclose(a, b) for a, b in together):
+            if batched and along and not np.allclose(found, _together(one, inputs, at, along)):
                 raise GradcheckError(
                     f"gradcheck: the batched tangents of output {i} by input {at} differ from the single ones"
                 )
 
 
-def _along(one: Callable, inputs: tuple, at: int, directions: tuple) -> list[np.ndarray]:
-    """The tangents of a function's result for several directions of one input."""
+def _along(one: Callable, inputs: tuple, at: int, direction: Tensor) -> Tensor:
+    """The tangent of a function's result for a direction of one input."""
     with new_level() as level:
-        y = one(*[dual(level, x, *directions) if k == at else x for k, x in enumerate(inputs)])
+        y = one(*[dual(level, x, direction) if k == at else x for k, x in enumerate(inputs)])
         found = level.get(y)
-        zeros = np.zeros(y.numel())
-        return [t.detach().numpy().reshape(-1) for t in found] if found else [zeros for _ in directions]
+        return zeros_for(y._meta) if found is None else found
+
+
+def _together(one: Callable, inputs: tuple, at: int, directions: list) -> np.ndarray:
+    """The tangents for several directions, computed as a batch."""
+    found = over_batch(lambda direction: _along(one, inputs, at, direction), stack(directions))
+    return found.detach().numpy().reshape(len(directions), -1)
 
 
 def _unit_weights(y: Tensor) -> list[Tensor]:

@@ -9,10 +9,11 @@ What remains is right for every op that has a gradient, at the price of a small 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd import api, duals
+from rushlight.autograd.batches import has_history
+from rushlight.autograd.duals import Direction, Rule
 from rushlight.autograd.fit import fit
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad, mode
@@ -24,32 +25,22 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops import prims
 from rushlight.ops.view import expand_op
 
-Direction = list[Tensor | None]  # one tangent per operand, or per result; None where it does not vary
-Rule = Callable[[Direction], Direction]
 
-
-def push(
-    op: Op, operands: tuple, params: tuple, tangents: list[duals.Tangents | None], results: tuple
-) -> list[duals.Tangents | None]:
-    """The tangents of the results of a call; None where a result does not vary.
+def rule_for(op: Op, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
+    """The rule from the tangents of the operands (of which some vary) to those of the results.
 
     Raises NotImplementedError for an op without gradient formulas.
     """
     row = row_of(op)
-    smooth = [r._meta.dtype.is_inexact for r in results]
-    if row is None or not any(smooth):
-        return [None] * len(results)
-    rule = _rule(op, row, operands, params, [t is not None for t in tangents], results)
-    width = len(next(t for t in tangents if t is not None))
-    columns = [rule([t and t[k] for t in tangents]) for k in range(width)]
-    return [
-        tuple([_fitted(t, r._meta) for t in found]) if flows and found[0] is not None else None
-        for r, flows, found in zip(results, smooth, zip(*columns))
-    ]
+    wanted = [r._meta if r._meta.dtype.is_inexact else None for r in results]
+    if row is None or not any(wanted):
+        return lambda tangents: [None] * len(wanted)
+    rule = _rule(op, row, operands, params, varies, results)
+    return lambda tangents: [None if t is None or m is None else _fitted(t, m) for t, m in zip(rule(tangents), wanted)]
 
 
 def _rule(op: Op, row: Row, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
-    """The function from the tangents of the operands to those of the results. What directions share is done here."""
+    """The rule without a look at dtypes and shapes. What all directions share is done here."""
     if op in JVPS:
         return _own(op, JVPS[op], operands, params, results)
     if row.linear:
@@ -63,7 +54,7 @@ def _rule(op: Op, row: Row, operands: tuple, params: tuple, varies: list[bool], 
     return _transposed(op, row, operands, params, varies, results)
 
 
-duals.push = push
+duals.rule_for = rule_for
 
 
 def _fitted(tangent: Tensor, want: Meta) -> Tensor:
@@ -170,13 +161,13 @@ def _decomposed(op: Op, operands: tuple, params: tuple) -> Rule:
         with duals.new_level() as level:
             inputs = [x if t is None else duals.dual(level, x, t) for x, t in zip(operands, tangents)]
             found = op.decomposition(*inputs, *params)
-            return [level.first(y) for y in (found if isinstance(found, tuple) else (found,))]
+            return [level.get(y) for y in (found if isinstance(found, tuple) else (found,))]
 
     return rule
 
 
 def _has_history(x: Any) -> bool:
-    return isinstance(x, Tensor) and x._meta.requires_grad
+    return isinstance(x, Tensor) and has_history(x)
 
 
 def _transposed(op: Op, row: Row, operands: tuple, params: tuple, varies: list[bool], results: tuple) -> Rule:
@@ -184,7 +175,7 @@ def _transposed(op: Op, row: Row, operands: tuple, params: tuple, varies: list[b
     values = _values(op, operands, params, results)
     wanted = [i for i, flows in enumerate(varies) if flows]
     with enable_grad():
-        weights = [zeros_for(r._meta).requires_grad_() if r._meta.dtype.is_inexact else None for r in results]
+        weights = [duals.leaf(zeros_for(r._meta)) if r._meta.dtype.is_inexact else None for r in results]
         values |= {"g": weights[0], "gs": tuple(weights)} | {f"g{i}": w for i, w in enumerate(weights)}
         if row.joint:
             values["needs"] = tuple(varies)

@@ -9,8 +9,11 @@ Example:
 
 from rushlight.autograd.batching import fallbacks
 from rushlight.func.batching import vmap
-from rushlight.func.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from rushlight.func.forward import jvp
+from rushlight.func.jacobians import hessian, jacfwd, jacrev
+from rushlight.func.linear import linearize
 from rushlight.func.modules import functional_call, stack_module_state
+from rushlight.func.reverse import grad, grad_and_value, vjp
 
 __all__ = [
     "fallbacks",

@@ -1,10 +1,12 @@
 """Gradients of inverses, solutions and determinants."""
 
+from rushlight.autograd.batches import is_batched
 from rushlight.autograd.rules.batched import lead
 from rushlight.autograd.rules.registry import batch, jvp, vjp
 from rushlight.ops.linalg_solve import adjoint, det_op, inv_op, slogdet_op, solve_op, solve_triangular_op
 from rushlight.ops.linalg_svd import svd_op
 from rushlight.ops.ranges import eye
+from rushlight.ops.selection import where_op
 
 vjp(inv_op, input=lambda g, ans: -(adjoint(ans) @ g @ adjoint(ans)))
 jvp(inv_op, lambda d_input, ans: -(ans @ d_input @ ans))
@@ -35,10 +37,21 @@ vjp(
 def _det(g, input, ans):
     if not input.numel():
         return None
-    if (ans == 0).any():
-        return _det_of_singular(g, input)
+    singular = ans == 0
     scale = g * (ans.conj() if ans.dtype.is_complex else ans)
+    if is_batched(singular):
+        return _det_of_each(g, input, singular[..., None, None], scale)
+    if singular.any():
+        return _det_of_singular(g, input)
     return adjoint(inv_op.apply((input,))) * scale[..., None, None]
+
+
+def _det_of_each(g, input, singular, scale):
+    """Both formulas, where samples may need either: each gets matrices that it holds for in the place of others."""
+    one = eye(input.shape[-1], dtype=input.dtype, device=input.device)
+    regular = adjoint(inv_op.apply((where_op(singular, one, input),))) * scale[..., None, None]
+    apart = one.cumsum(0).sum(1) * one  # singular values that differ
+    return where_op(singular, _det_of_singular(g, where_op(singular, input, apart)), regular)
 
 
 def _det_of_singular(g, input):

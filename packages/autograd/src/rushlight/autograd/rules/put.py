@@ -7,8 +7,7 @@ from rushlight.autograd.rules.index import per_sample
 from rushlight.autograd.rules.registry import batch, vjp
 from rushlight.ops import prims
 from rushlight.ops.gather import take_op
-from rushlight.ops.index import index_op, indexed_shape, masked_select, place_of
-from rushlight.ops.join import cat_op
+from rushlight.ops.index import index_op, indexed_shape, place_of
 from rushlight.ops.put import index_put_op, masked_fill_op, put_op
 from rushlight.ops.reduction import sum
 from rushlight.ops.scatter import scatter_add_op, scatter_op
@@ -24,11 +23,14 @@ def _index_put(g, operands, metas, accumulate):
 
 
 def _masked_source(g, mask, source_meta):
-    taken = masked_select(g, expand(mask, g.shape))
-    rest = source_meta.numel - taken.numel()
-    if rest:
-        taken = cat_op.apply((taken, zeros_for(source_meta.replace(shape=(rest,)))), (0,))
-    return reshaped(taken, source_meta.shape)
+    """Each place of the mask takes the next element, and gives its gradient back to that one."""
+    flat = reshaped(expand(mask, g.shape), (g.numel(),))
+    if not source_meta.numel or not flat.numel():
+        return zeros_for(source_meta)
+    places = (flat.cumsum(0) - 1).clamp(0)
+    given = where_op(flat, reshaped(g, (g.numel(),)), 0)
+    zeros = zeros_for(source_meta.replace(shape=(source_meta.numel,)))
+    return reshaped(scatter_add_op.apply((zeros, places, given), (0,)), source_meta.shape)
 
 
 def _put(g, index, accumulate, input_meta):
@@ -42,7 +44,7 @@ vjp(
     prims.masked_fill,
     linear="input value",
     input=lambda g, mask: masked_fill_op.apply((g, mask, 0)),
-    value=lambda g, mask: sum(masked_select(g, expand(mask, g.shape))),
+    value=lambda g, mask: sum(where_op(mask, g, 0)),
 )
 vjp(
     prims.masked_scatter,
