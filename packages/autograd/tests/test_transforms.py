@@ -166,8 +166,8 @@ def test_functional_call():
     assert module._parameters["weight"] is before
     gradient = grad(lambda p: rushlight.func.functional_call(module, p, (X,)).sum())({"weight": X})
     close(gradient["weight"], X.numpy())
-    with pytest.raises(KeyError, match="no parameter or buffer named other"):
-        rushlight.func.functional_call(module, {"other": X}, X)
+    with pytest.raises(RuntimeError, match="no parameter or buffer named other"):
+        rushlight.func.functional_call(module, {"other": X}, X, strict=True)
     with pytest.raises(RuntimeError, match="missing key"):
         rushlight.func.functional_call(module, {"weight": X}, X, strict=True)
 

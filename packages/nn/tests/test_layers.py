@@ -67,7 +67,7 @@ def test_embedding_gives_no_gradient_to_the_padding_row():
         (nn.Conv2d(1, 2, 3, padding=1), "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"),
         (nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"),
         (nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
-        (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
+        (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"),
         (nn.GELU("tanh"), "GELU(approximate='tanh')"),
         (nn.Softmax(dim=1), "Softmax(dim=1)"),
         (nn.Embedding(3, 4, padding_idx=-1), "Embedding(3, 4, padding_idx=2)"),

@@ -10,7 +10,7 @@ import pytest
 from rushlight.kernels.cpu import pool, team
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.cpu.jit import compile_source
-from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, MOST_ARGUMENTS, NEXT
+from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, MOST_ARGUMENTS
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,13 @@ def test_sleeping_threads_wake_up(count):
         time.sleep(0.01)  # far longer than they look for work
     assert (x == 10).all()
     deadline = time.monotonic() + 10
-    while not team._words[ASLEEP:NEXT].all():
+    while not team._words[ASLEEP : ASLEEP + team._helpers].all():
         assert time.monotonic() < deadline, "a thread does not go to sleep"
         time.sleep(0.01)
 
 
 def test_inside_a_piece_the_kernel_stays_on_its_thread(count, monkeypatch):
-    monkeypatch.setattr(team, "_shared", None)  # would be asked if the work were shared out
+    monkeypatch.setattr(team, "_jobs", None)  # would be asked if the work were shared out
     x = np.zeros(4000, np.int64)
     pool.parallel_for(lambda lo, hi: team.run_kernel(count, hi - lo, 10, x[lo:hi], x[lo:hi]), 4000, 1000)
     assert (x == 1).all()
@@ -86,6 +86,9 @@ def test_without_more_threads_the_caller_works_alone(count, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(pool, "_inboxes", [])
+    monkeypatch.setattr(team, "_helpers", 0)
+    monkeypatch.setattr(team, "_words", np.zeros_like(team._words))
+    monkeypatch.setattr(team, "_jobs", {})
     monkeypatch.setattr(threading.Thread, "start", refuse)
     x, callers = np.zeros(5000, np.int64), set()
     team.run_kernel(count, 5000, 100, x, x)

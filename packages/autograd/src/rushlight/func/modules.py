@@ -23,7 +23,8 @@ def functional_call(
 
     `parameter_and_buffer_dicts` is a dict from names such as `layers.0.weight` to tensors, or several of them. The
     module is as before afterwards. With `tie_weights`, a tensor given for one name of a shared parameter stands for all
-    of them. Raises KeyError for an unknown name, RuntimeError with `strict` when one is missing.
+    of them. Unknown names are ignored. Raises RuntimeError with `strict` when a name is unknown or missing, ValueError
+    for several tensors that stand for one shared parameter.
     """
     dicts = (
         (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
@@ -54,11 +55,18 @@ def _slots(module: Any, prefix: str = "") -> dict[str, tuple[dict, str]]:
 def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool):
     slots = _slots(module)
     unknown = given.keys() - slots.keys()
-    if unknown:
-        raise KeyError(f"functional_call: the module has no parameter or buffer named {', '.join(sorted(unknown))}")
-    wanted = dict(given)
+    if unknown and strict:
+        raise RuntimeError(f"functional_call: the module has no parameter or buffer named {', '.join(sorted(unknown))}")
+    wanted = {name: value for name, value in given.items() if name in slots}
     if tie_weights:
-        by_identity = {id(slots[name][0][slots[name][1]]): value for name, value in given.items()}
+        by_identity = {}
+        for name, value in wanted.items():
+            shared = id(slots[name][0][slots[name][1]])
+            if by_identity.setdefault(shared, value) is not value:
+                raise ValueError(
+                    f"functional_call: {name} shares its tensor with another name that is given another value; give "
+                    "one, or use tie_weights=False"
+                )
         for name, (table, key) in slots.items():
             if table[key] is not None and id(table[key]) in by_identity:
                 wanted.setdefault(name, by_identity[id(table[key])])

@@ -16,7 +16,9 @@ from rushlight.core import dispatch
 from rushlight.core.op import Op
 
 # Operations whose float32 operands become half ones, and those whose half operands become float32.
-HALF_OPS = frozenset({"attention", "conv", "conv_transpose", "linear", "matmul"})
+HALF_OPS = frozenset(
+    {"attention", "conv", "conv_transpose", "linear", "matmul", "recurrent", "recurrent_training"}
+)
 WIDE_OPS = frozenset(
     {
         *(
@@ -84,9 +86,9 @@ class _Caster:
 class autocast:
     """A region (or, as a decorator, a function) in which products run in a half type.
 
-    `matmul`, `linear`, convolutions and attention take float32 operands as `dtype` (bfloat16, or float16); losses, FFT
-    and decompositions take half operands as float32. Call backward outside. Raises RuntimeError for an unknown device
-    type, and ValueError for a dtype that is not a half type.
+    `matmul`, `linear`, convolutions, attention and recurrent layers take float32 operands as `dtype` (bfloat16, or
+    float16); losses, FFT and decompositions take half operands as float32. Call backward outside. Raises RuntimeError
+    for an unknown device type, and ValueError for a dtype that is not a half type.
 
     Example:
         >>> import rushlight

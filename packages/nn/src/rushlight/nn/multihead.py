@@ -61,6 +61,15 @@ def multi_head_attention_forward(
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.shape
+    if key.shape[:2] != value.shape[:2] or key.shape[1] != batch:
+        raise AssertionError(
+            f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])} and "
+            f"query's batch of {batch}"
+        )
+    if key_padding_mask is not None and tuple(key_padding_mask.shape) != (batch, key.shape[0]):
+        raise AssertionError(
+            f"expected key_padding_mask of shape {(batch, key.shape[0])}, got {tuple(key_padding_mask.shape)}"
+        )
     if width != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     head = width // num_heads

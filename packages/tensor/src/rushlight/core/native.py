@@ -1,10 +1,9 @@
 """When small calls become native: counting them, and the hooks that plans and fronts leave for it.
 
 The cost of a small eager call is Python: the front, the look for the plan, the plan, numpy's argument handling. All of
-it can be C functions that numba compiles for us (`rushlight.kernels.cpu.calls`): `a + b` of 16 elements takes 0.15 us
-with them and 0.9 without. But numba takes 0.2 s to import, and they take 50 ms to load (2 s where they have to be
-compiled, once per machine). So they are installed after `FEW` calls in a process that has numba in memory anyway, and
-after `MANY` in one that has not: by then calls have cost what installing costs.
+it can be machine code that LLVM makes for us (`rushlight.kernels.cpu.calls`): `a + b` of 16 elements takes 0.15 us with
+it and 0.9 without. But llvmlite takes 60 ms to import and 160 to make it. So that is done after `FEW` calls in a process
+that has llvmlite in memory anyway, and after `MANY` in one that has not: by then calls have cost what it costs.
 
 Until then, and for all that native calls do not know, Python does the work; it gives the same results, bit for bit.
 `RUSHLIGHT_NATIVE_CALLS=0` switches native calls off, `1` installs them with the first call.
@@ -19,47 +18,70 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 _SETTING = os.environ.get("RUSHLIGHT_NATIVE_CALLS")
-FEW, MANY = (1, 1) if _SETTING == "1" else (20_000, 200_000)
+FEW, MANY = (1, 1) if _SETTING == "1" else (50_000, 150_000)
 CHECKED = ((3, 11), (3, 13))  # the layout of objects was checked on these versions of CPython, first and last
 
-# Fronts whose closure variable `enter` may be replaced by a native function: (front, plans, arity, are operands
-# swapped?).
-FRONTS: list[tuple[Callable, Any, int, bool]] = []
+
+class Recent(list):
+    """The entries among which a native front looks for a plan, one after the other; `changes` counts forgetting."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def forget(self) -> None:
+        """Let native fronts ask Python again."""
+        self.changes += 1
+        self[:] = [None] * len(self)
 
 
-class Recent(dict):
-    """What was decided per key. `recent` is where native calls look first; every change empties it."""
+class Plans(dict):
+    """Plans, or what else was decided, per key. Every change empties what native fronts remember of them."""
 
     __slots__ = ("recent",)
 
     def __init__(self) -> None:
-        self.recent: list[Any] = []
+        self.recent = Recent()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
-        self.forget()
+        self.recent.forget()
 
     def clear(self) -> None:
         super().clear()
-        self.forget()
+        self.recent.forget()
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         super().update(*args, **kwargs)
-        self.forget()
+        self.recent.forget()
 
-    def forget(self) -> None:
-        """Let native calls look here again."""
-        self.recent[:] = [None] * len(self.recent)
+
+class Front(NamedTuple):
+    """A function whose closure variable `enter` may be replaced by a native function.
+
+    `kind` is the name of a call in `rushlight.kernels.cpu.calls`, `words` what its record says beside. `entry(*args)`
+    gives, after a call of `enter`, what is to be remembered of it, or None.
+    """
+
+    call: Callable
+    plans: Plans
+    kind: str
+    words: tuple[int, ...]
+    entry: Callable | None
+
+
+FRONTS: list[Front] = []
 
 
 class _Calls:
-    """What `rushlight.core.records` offers once it is installed; `wanted` until that was tried."""
+    """The modules that make native calls once they are installed; `wanted` until that was tried."""
 
     wanted = False
-    records: Any = None
+    plans: Any = None
 
 
 _count = itertools.count(1).__next__  # of calls, all threads together
@@ -82,9 +104,9 @@ def possible() -> bool:
 _Calls.wanted = possible()
 
 
-def front(call: Callable, plans: Any, arity: int, *, swapped: bool = False) -> Callable:
-    """Offer a front whose closure variable `enter` takes `arity` operands, in the order of the op or `swapped`."""
-    FRONTS.append((call, plans, arity, swapped))
+def front(call: Callable, plans: Plans, kind: str, *words: int, entry: Callable | None = None) -> Callable:
+    """Offer a function that has the closure variable `enter`: see `Front`."""
+    FRONTS.append(Front(call, plans, kind, words, entry))
     return call
 
 
@@ -95,7 +117,7 @@ def counted(plan: Callable) -> Callable:
 
     def run(*operands: Any) -> Any:
         calls = _count()
-        if calls >= FEW and (calls >= MANY or "numba" in sys.modules):
+        if calls >= FEW and (calls >= MANY or "llvmlite" in sys.modules):
             install()
         return plan(*operands)
 
@@ -106,18 +128,41 @@ def install() -> bool:
     """Make small calls native from now on; False where that is not possible. All plans are made anew."""
     if _Calls.wanted and _lock.acquire(blocking=False):
         try:
-            from rushlight.core import records  # it imports numba
+            from rushlight.core import native_fronts, native_plans
 
-            if records.ready():
+            if native_fronts.ready():
                 _Calls.wanted = False
-                if records.install():
-                    _Calls.records = records
-                records.forget_plans()
+                if native_fronts.install():
+                    _Calls.plans = native_plans
+                native_fronts.forget_plans()
         finally:
             _lock.release()
-    return _Calls.records is not None
+    return installed()
 
 
-def loop(function: Any, metas: tuple, compute: Any, out: Any, plan: Callable) -> Callable:
-    """The native form of the plan of an elementwise call, if it has one, else the plan."""
-    return plan if _Calls.records is None else _Calls.records.loop(function, metas, compute, out, plan)
+def installed() -> bool:
+    """Are small calls native?"""
+    return _Calls.plans is not None
+
+
+# The native forms of plans, or the plans themselves where there are none: see `rushlight.core.native_plans`.
+
+
+def loop(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan of an elementwise call."""
+    return plan if _Calls.plans is None else _Calls.plans.loop(plan, *how)
+
+
+def view(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan of a view."""
+    return plan if _Calls.plans is None else _Calls.plans.view(plan, *how)
+
+
+def fold(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan of a reduction to one element."""
+    return plan if _Calls.plans is None else _Calls.plans.fold(plan, *how)
+
+
+def copy(plan: Callable, *how: Any) -> Callable:
+    """The native form of a plan that gives equal tensors each time."""
+    return plan if _Calls.plans is None else _Calls.plans.copy(plan, *how)

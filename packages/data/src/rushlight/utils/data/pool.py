@@ -93,19 +93,14 @@ class Pool:
         self.timeout = timeout
         self._close = weakref.finalize(self, _end, self.workers, kept.blocks, os.getpid())
         forks = context.get_start_method() == "fork"
-        payload = None if forks else Payload(job, kept.file)
         try:
             with start.starting(context):
                 for id in range(job.num_workers):
                     mine = kept.blocks[id :: job.num_workers] if forks else []
                     self._start(context, job if forks else None, id, base_seed, mine)
             kept.blocks.clear()
-            if payload is not None:
-                for each in self.workers:
-                    with self._watch(each):
-                        payload.send(each.connection)
-                small = payload.file is not None and payload.file.size <= SPARE_BYTES
-                kept.file = payload.file if small else None
+            if not forks:
+                self._send_job(job, kept)
         except BaseException:
             self.close()
             raise
@@ -126,7 +121,16 @@ class Pool:
         )
         process.start()
         theirs.close()
+        start.join_the_program(process.pid)
         self.workers.append(Worker(id, process, Inbox(ours, blocks)))
+
+    def _send_job(self, job: worker.Job, kept: Kept) -> None:
+        payload = Payload(job, kept.file)  # made while the workers start
+        for each in self.workers:
+            with self._watch(each):
+                payload.send(each.connection)
+        small = payload.file is not None and payload.file.size <= SPARE_BYTES
+        kept.file = payload.file if small else None
 
     @contextlib.contextmanager
     def _watch(self, each: Worker) -> Any:

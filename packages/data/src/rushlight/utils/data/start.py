@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import sys
 import threading
 import types
@@ -71,3 +72,15 @@ def starting(context: BaseContext) -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def join_the_program(pid: int) -> None:
+    """Let a new worker run on the CPUs and with the priority of this program, as a forked one would: those that it has
+    are the fork server's, from when that was started."""
+    if not hasattr(os, "sched_setscheduler"):
+        return
+    with contextlib.suppress(OSError):  # it is gone, or the system does not let us
+        os.sched_setaffinity(pid, os.sched_getaffinity(0))
+        os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
+        if os.sched_getscheduler(0) != os.sched_getscheduler(pid):
+            os.sched_setscheduler(pid, os.sched_getscheduler(0), os.sched_getparam(0))

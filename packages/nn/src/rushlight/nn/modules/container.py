@@ -1,24 +1,15 @@
-"""Containers: Sequential, ModuleList, ModuleDict, ParameterList, ParameterDict."""
+"""Containers: Sequential, ModuleList, ModuleDict."""
 
 from __future__ import annotations
 
-import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
-from rushlight import Tensor
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
-
-
-def _position(index: Any, length: int) -> int:
-    """An index counted from the front; IndexError when out of range."""
-    at = operator.index(index)
-    if not -length <= at < length:
-        raise IndexError(f"index {at} is out of range for {length} entries")
-    return at % length
+from rushlight.nn.modules.parameter_containers import ParameterDict, ParameterList  # noqa: F401  PyTorch's place for them
+from rushlight.nn.modules.utils import position
 
 
 class Sequential(Module):
@@ -51,7 +42,7 @@ class Sequential(Module):
         return iter(self._modules.values())
 
     def _name_at(self, index: Any) -> str:
-        return next(islice(self._modules, _position(index, len(self)), None))
+        return next(islice(self._modules, position(index, len(self)), None))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -78,7 +69,21 @@ class Sequential(Module):
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, got {type(other).__name__}")
         return self.extend(other)
+
+    def __mul__(self, times: int) -> Sequential:
+        if not isinstance(times, int):
+            raise TypeError(f"a Sequential can be repeated a whole number of times, got {type(times).__name__}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for Sequential")
+        return Sequential(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend(list(self * times)[len(self) :])
 
     def append(self, module: Module) -> Sequential:
         """Add a module at the end."""
@@ -140,10 +145,10 @@ class ModuleList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self._modules[str(_position(index, len(self)))]
+        return self._modules[str(position(index, len(self)))]
 
     def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, str(_position(index, len(self))), module)
+        setattr(self, str(position(index, len(self))), module)
 
     def __delitem__(self, index: Any) -> None:
         modules = list(self)
@@ -156,8 +161,19 @@ class ModuleList(Module):
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
 
+    def __repr__(self) -> str:
+        """Modules that print alike and follow each other share an entry."""
+        places = [(text, [i for i, _ in run]) for text, run in groupby(enumerate(map(repr, self)), lambda x: x[1])]
+        lines = [
+            f"({at[0]}): {text}" if len(at) == 1 else f"({at[0]}-{at[-1]}): {len(at)} x {text}" for text, at in places
+        ]
+        body = "\n".join(lines).replace("\n", "\n  ")
+        return f"{self._get_name()}(\n  {body}\n)" if lines else f"{self._get_name()}()"
+
     def insert(self, index: int, module: Module) -> None:
-        """Add a module before a position."""
+        """Add a module before a position; TypeError for something else."""
+        if not isinstance(module, Module):
+            raise TypeError(f"ModuleList.insert: expected a module, got {type(module).__name__}")
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
@@ -243,74 +259,3 @@ class ModuleDict(_DictMethods, Module):
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
-
-
-class ParameterList(Module):
-    """A list of parameters that counts them among the module's own; tensors become Parameters."""
-
-    def __init__(self, values: Iterable | None = None) -> None:
-        super().__init__()
-        self._size = 0
-        if values is not None:
-            self.extend(values)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator:
-        return (self[i] for i in range(self._size))
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)([self[i] for i in range(self._size)[index]])
-        return getattr(self, str(_position(index, self._size)))
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, str(_position(index, self._size)), _as_parameter(value))
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a value at the end."""
-        self._size += 1
-        self[self._size - 1] = value
-        return self
-
-    def extend(self, values: Iterable) -> ParameterList:
-        """Add all values of an iterable at the end; TypeError when it is no iterable."""
-        if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
-        for value in values:
-            self.append(value)
-        return self
-
-    __iadd__ = extend
-
-    def extra_repr(self) -> str:
-        return "\n".join(f"({i}): {_parameter_text(value)}" for i, value in enumerate(self))
-
-
-class ParameterDict(_DictMethods, Module):
-    """A dict of parameters that counts them among the module's own; tensors become Parameters."""
-
-    _registry = "_parameters"
-
-    def __init__(self, parameters: Any = None) -> None:
-        super().__init__()
-        if parameters is not None:
-            self.update(parameters)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.register_parameter(str(key), _as_parameter(value))
-
-    def extra_repr(self) -> str:
-        return "\n".join(f"({key}): {_parameter_text(value)}" for key, value in self.items())
-
-
-def _as_parameter(value: Any) -> Any:
-    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
-
-
-def _parameter_text(value: Any) -> str:
-    if not isinstance(value, Tensor):
-        return f"Object of type: {type(value).__name__}"
-    name = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{name} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"

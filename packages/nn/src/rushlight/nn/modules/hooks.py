@@ -115,14 +115,23 @@ def any_global() -> bool:
 
 def call_with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
     """`module.forward(*args, **kwargs)` with all hooks of the module and the global ones."""
+    run = _Run()
     try:
-        return _call(module, args, kwargs, ran := set())
+        return _call(module, args, kwargs, run)
     except Exception:
-        _run_always_called(module, args, kwargs, ran)
+        _run_always_called(module, args, kwargs, run)
         raise
 
 
-def _call(module: Any, args: tuple, kwargs: dict, ran: set) -> Any:
+class _Run:
+    """How far a call has come: the result so far, and the hooks that have seen it."""
+
+    def __init__(self) -> None:
+        self.output: Any = None
+        self.seen: set = set()
+
+
+def _call(module: Any, args: tuple, kwargs: dict, run: _Run) -> Any:
     for hook, with_kwargs in (*GLOBAL_FORWARD_PRE.values(), *module._forward_pre_hooks.values()):
         changed = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if changed is None:
@@ -135,38 +144,41 @@ def _call(module: Any, args: tuple, kwargs: dict, ran: set) -> Any:
             args = changed if isinstance(changed, tuple) else (changed,)
     backward = _Backward(module)
     args = backward.watch_inputs(args)
-    output = module.forward(*args, **kwargs)
+    output = run.output = module.forward(*args, **kwargs)
     for key, (hook, with_kwargs, _) in [*GLOBAL_FORWARD.items(), *module._forward_hooks.items()]:
-        ran.add(key)
+        run.seen.add(key)
         changed = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
         if changed is not None:
-            output = changed
+            output = run.output = changed
     return backward.watch_outputs(output)
 
 
-def _run_always_called(module: Any, args: tuple, kwargs: dict, ran: set) -> None:
+def _run_always_called(module: Any, args: tuple, kwargs: dict, run: _Run) -> None:
     """After an exception: the hooks registered with `always_call` that have not run yet; their own errors are
     ignored."""
     for key, (hook, with_kwargs, always) in [*GLOBAL_FORWARD.items(), *module._forward_hooks.items()]:
-        if always and key not in ran:
+        if always and key not in run.seen:
             try:
-                hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
+                hook(module, args, kwargs, run.output) if with_kwargs else hook(module, args, run.output)
             except Exception:  # noqa: S110  the first exception is the one to report
                 pass
 
 
 class _Identity(Function):
-    """Passes tensors through; its backward is where module backward hooks see the gradients."""
+    """Passes tensors through; its backward is where module backward hooks see the gradients, `fill`: zeros for those
+    that there are not."""
 
     @staticmethod
-    def forward(ctx: Any, seen: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, seen: Callable, fill: bool, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.seen = seen
-        ctx.set_materialize_grads(False)
-        return tuple([t.view_as(t) for t in tensors])
+        ctx.set_materialize_grads(fill)
+        passed = tuple([t.view_as(t) for t in tensors])
+        ctx.mark_non_differentiable(*[p for p, t in zip(passed, tensors) if not t.requires_grad])
+        return passed
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple:
-        return (None, *ctx.seen(grads))
+        return (None, None, *ctx.seen(grads))
 
 
 class _Backward:
@@ -188,7 +200,7 @@ class _Backward:
         if not watched:
             return args
         self.inputs_watched = True
-        passed = _Identity.apply(self._input_gradients, *[args[i] for i in self.input_places])
+        passed = _Identity.apply(self._input_gradients, True, *[args[i] for i in self.input_places])
         replaced = list(args)
         for i, tensor in zip(self.input_places, passed):
             replaced[i] = tensor
@@ -197,16 +209,18 @@ class _Backward:
     def watch_outputs(self, output: Any) -> Any:
         if not (self.pre or self.post):
             return output
-        many = isinstance(output, (tuple, list))
+        many = isinstance(output, tuple)
         values = list(output) if many else [output]
         self.output_places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
         self.output_count = len(values)
         if not any(values[i].requires_grad for i in self.output_places):
             return output
-        passed = _Identity.apply(self._output_gradients, *[values[i] for i in self.output_places])
+        passed = _Identity.apply(self._output_gradients, False, *[values[i] for i in self.output_places])
         for i, tensor in zip(self.output_places, passed):
             values[i] = tensor
-        return type(output)(values) if many else values[0]
+        if not many:
+            return values[0]
+        return type(output)(*values) if hasattr(output, "_fields") else tuple(values)
 
     def _output_gradients(self, grads: tuple) -> tuple:
         full = [None] * self.output_count
@@ -230,7 +244,8 @@ class _Backward:
         full = [None] * self.input_count
         for i, g in zip(self.input_places, grads):
             full[i] = g
-        for hook in self.post:
+        # Without a tensor in the output there was no gradient to tell of.
+        for hook in self.post if self.grad_outputs is not None else ():
             changed = hook(self.module, tuple(full), self.grad_outputs)
             if changed is not None:
                 full = list(changed) if isinstance(changed, tuple) else [changed]

@@ -104,8 +104,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `in_features` from the input."""
-        if self.has_uninitialized_params():
-            self.in_features = input.shape[-1]
+        self.in_features = self.in_features or input.shape[-1]
         self._place({"weight": (self.out_features, self.in_features), "bias": (self.out_features,)})
 
 
@@ -126,8 +125,6 @@ class _LazyConvolution(LazyModuleMixin):
     def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
         """Take `in_channels` from the input. Raises RuntimeError for a wrong number of dimensions, ValueError for the
         groups."""
-        if not self.has_uninitialized_params():
-            return
         n = self._dims
         if input.ndim not in (n + 1, n + 2):
             raise RuntimeError(f"{type(self).__name__}: expected {n + 1}D or {n + 2}D input, got {input.ndim}D")
@@ -212,8 +209,6 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `num_features` from the input."""
-        if not self.has_uninitialized_params():
-            return
         self.num_features = input.shape[0 if self._unbatched(input) else 1]
         self._place(dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (self.num_features,)))
 

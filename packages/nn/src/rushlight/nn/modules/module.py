@@ -163,7 +163,8 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self._parameters, *self._buffers, *self._modules})
+        names = {*object.__dir__(self), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[:1].isdigit())
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
@@ -336,19 +337,18 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
         """Run `hook(module, state_dict, prefix, local_metadata)` after state_dict."""
-        return self._state_dict_hooks.add(hook)
+        return self._state_dict_hooks.add((hook, False))
 
-    _register_state_dict_hook = register_state_dict_post_hook
+    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+        return self._state_dict_hooks.add((hook, True))
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Run `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before
         loading."""
-        return self._load_state_dict_pre_hooks.add(lambda *args: hook(self, *args))
+        return self._load_state_dict_pre_hooks.add((hook, True))
 
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
-        return (
-            self.register_load_state_dict_pre_hook(hook) if with_module else self._load_state_dict_pre_hooks.add(hook)
-        )
+        return self._load_state_dict_pre_hooks.add((hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
         """Run `hook(module, incompatible_keys)` after loading."""

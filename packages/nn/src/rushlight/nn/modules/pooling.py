@@ -7,6 +7,7 @@ from typing import Any
 from rushlight import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.utils import _ntuple, _single
 
 
 class _MaxPool(Module):
@@ -72,7 +73,9 @@ class _MaxUnpool(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
+        sizes = _ntuple(int(self._function[-2]))
+        self.kernel_size, self.padding = sizes(kernel_size), sizes(padding)
+        self.stride = self.kernel_size if stride is None else sizes(stride)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return getattr(F, self._function)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -111,8 +114,9 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+        self.kernel_size, self.padding = _single(kernel_size), _single(padding)
+        self.stride = self.kernel_size if stride is None else _single(stride)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)

@@ -4,83 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import rushlight
 from rushlight import Tensor
 from rushlight.amp.state import state as autocast
-from rushlight.nn import functional as F
+from rushlight.kernels.recurrent import CELLS
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.nn.utils.rnn import PackedSequence
+from rushlight.ops.rnn import recurrent_layers
 
 State = tuple[Tensor, ...]
-Step = Callable[[Tensor, State], State]
-
-
-def scan(step: Step, inputs: list[Tensor], start: State, reverse: bool) -> tuple[list[Tensor], State]:
-    """Run `step(x, state) -> state` over time; returns the first state tensor of each time, and the last states.
-
-    The batch may shrink over time, as in packed sequences, whose longest come first: rows that end keep their last
-    state, and going backwards they start when their last element comes.
-    """
-    outputs: list[Tensor] = [None] * len(inputs)  # type: ignore[list-item]
-    ended: list[State] = []
-    order = range(len(inputs) - 1, -1, -1) if reverse else range(len(inputs))
-    state = tuple([s[: inputs[order[0]].shape[0]] for s in start])
-    for t in order:
-        rows, have = inputs[t].shape[0], state[0].shape[0]
-        if rows < have:
-            ended.append(tuple([s[rows:] for s in state]))
-            state = tuple([s[:rows] for s in state])
-        elif rows > have:
-            state = tuple([rushlight.cat((s, first[have:rows])) for s, first in zip(state, start)])
-        state = step(inputs[t], state)
-        outputs[t] = state[0]
-    if ended:
-        state = tuple([rushlight.cat([s, *[e[i] for e in reversed(ended)]]) for i, s in enumerate(state)])
-    return outputs, state
-
-
-def _lstm_step(weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None) -> Step:
-    def step(x: Tensor, state: State) -> State:
-        h, c = state
-        i, f, g, o = (x + F.linear(h, weight_hh, bias_hh)).chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        return (h if weight_hr is None else F.linear(h, weight_hr)), c
-
-    return step
-
-
-def _gru_step(weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None) -> Step:
-    def step(x: Tensor, state: State) -> State:
-        (h,) = state
-        x_r, x_z, x_n = x.chunk(3, 1)
-        h_r, h_z, h_n = F.linear(h, weight_hh, bias_hh).chunk(3, 1)
-        update = (x_z + h_z).sigmoid()
-        new = (x_n + (x_r + h_r).sigmoid() * h_n).tanh()
-        return (new + update * (h - new),)
-
-    return step
-
-
-def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., Step]:
-    def make(weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None) -> Step:
-        return lambda x, state: (activation(x + F.linear(state[0], weight_hh, bias_hh)),)
-
-    return make
-
-
-_STEPS = {
-    "LSTM": _lstm_step,
-    "GRU": _gru_step,
-    "RNN_TANH": _rnn_step(lambda x: x.tanh()),
-    "RNN_RELU": _rnn_step(lambda x: x.relu()),
-}
-_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _check_options(
@@ -131,7 +67,7 @@ class RNNBase(Module):
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
-        out, rows = proj_size or hidden_size, _GATES[mode] * hidden_size
+        out, rows = proj_size or hidden_size, CELLS[mode].gates * hidden_size
         self._names: list[list[str]] = []
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
@@ -162,15 +98,6 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Does nothing: the parameters need no common memory here."""
 
-    def _layer(self, number: int, inputs: list[Tensor], start: State, reverse: bool) -> tuple[list[Tensor], State]:
-        parameters = {name.split("_l")[0]: getattr(self, name) for name in self._names[number]}
-        sizes = [x.shape[0] for x in inputs]
-        projected = F.linear(
-            rushlight.cat(inputs), parameters["weight_ih"], parameters.get("bias_ih")
-        )  # one product for all times
-        step = _STEPS[self.mode](parameters["weight_hh"], parameters.get("bias_hh"), parameters.get("weight_hr"))
-        return scan(step, list(projected.split(sizes)), start, reverse)
-
     def _check(self, input: Tensor, states: State, packed: bool, batch: int, batched: bool) -> None:
         weight = self.weight_ih_l0
         if input.dtype is not weight.dtype and not any(autocast.enabled.values()):
@@ -198,55 +125,36 @@ class RNNBase(Module):
 
     def _run(self, input: Any, states: State | None) -> tuple[Any, State]:
         packed = isinstance(input, PackedSequence)
-        if packed:
-            data, sizes = input.data, input.batch_sizes.tolist()
-            batch, batched = sizes[0], True
-        else:
-            data, batched = input, input.ndim == 3
-            batch = input.shape[0 if self.batch_first else 1] if batched else 1
-        directions = 1 + self.bidirectional
-        count = self.num_layers * directions
-        widths = (self.proj_size or self.hidden_size, self.hidden_size) if self.mode == "LSTM" else (self.hidden_size,)
+        data, sizes = (input.data, input.batch_sizes) if packed else (input, None)
+        batched = packed or data.ndim == 3
+        batch_first = self.batch_first and batched and not packed
+        batch = int(sizes[0]) if packed else data.shape[0 if batch_first else 1] if batched else 1
         if states is None:
-            states = tuple(
-                [
-                    rushlight.zeros(count, *((batch,) if batched else ()), w, dtype=data.dtype, device=data.device)
-                    for w in widths
-                ]
-            )
             self._check(data, (), packed, batch, batched)
+            states = self._zeros(data, batch)
         else:
             self._check(data, states, packed, batch, batched)
             if packed and input.sorted_indices is not None:
                 states = tuple([s.index_select(1, input.sorted_indices) for s in states])
+            states = states if batched else tuple([s.unsqueeze(1) for s in states])
+        parameters = [getattr(self, name) for names in self._names for name in names]
+        output, *last = recurrent_layers(
+            self.mode, data if batched else data.unsqueeze(1), sizes, states, parameters, self.bias, self.num_layers,
+            self.dropout, self.training, self.bidirectional, batch_first=batch_first,
+        )  # fmt: skip
         if not batched:
-            states = tuple([s.unsqueeze(1) for s in states])
-        if packed:
-            inputs = list(data.split(sizes))
-        else:
-            time_first = data.unsqueeze(1) if not batched else data.transpose(0, 1) if self.batch_first else data
-            inputs = list(time_first.unbind(0))
-        finals: list[State] = []
-        for layer in range(self.num_layers):
-            found = []
-            for direction in range(directions):
-                number = layer * directions + direction
-                outputs, last = self._layer(number, inputs, tuple([s[number] for s in states]), direction == 1)
-                found.append(outputs)
-                finals.append(last)
-            inputs = found[0] if directions == 1 else [rushlight.cat(pair, 1) for pair in zip(*found)]
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                inputs = list(F.dropout(rushlight.cat(inputs), self.dropout, True).split([x.shape[0] for x in inputs]))
-        last = tuple([rushlight.stack([f[i] for f in finals]) for i in range(len(widths))])
+            return output.squeeze(1), tuple([s.squeeze(1) for s in last])
         if packed:
             if input.unsorted_indices is not None:
-                last = tuple([s.index_select(1, input.unsorted_indices) for s in last])
-            return PackedSequence(
-                rushlight.cat(inputs), input.batch_sizes, input.sorted_indices, input.unsorted_indices
-            ), last
-        if not batched:
-            return rushlight.cat(inputs), tuple([s.squeeze(1) for s in last])
-        return rushlight.stack(inputs, 1 if self.batch_first else 0), last
+                last = [s.index_select(1, input.unsorted_indices) for s in last]
+            output = PackedSequence(output, *input[1:])
+        return output, tuple(last)
+
+    def _zeros(self, data: Tensor, batch: int) -> State:
+        """The states to begin with."""
+        widths = (self.proj_size or self.hidden_size, self.hidden_size)[: 1 + CELLS[self.mode].remembers]
+        lead = (self.num_layers * (1 + self.bidirectional), batch)
+        return tuple([rushlight.zeros(*lead, width, dtype=data.dtype, device=data.device) for width in widths])
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

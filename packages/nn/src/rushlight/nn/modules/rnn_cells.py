@@ -7,11 +7,11 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
-from rushlight.nn import functional as F
+from rushlight.kernels.recurrent import CELLS
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.rnn import _GATES, _STEPS
 from rushlight.nn.parameter import Parameter
+from rushlight.ops.rnn import recurrent_step
 
 
 class RNNCellBase(Module):
@@ -20,7 +20,7 @@ class RNNCellBase(Module):
     def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any) -> None:
         super().__init__()
         self.mode, self.input_size, self.hidden_size, self.bias = mode, input_size, hidden_size, bias
-        rows = _GATES[mode] * hidden_size
+        rows = CELLS[mode].gates * hidden_size
         self.weight_ih = Parameter(rushlight.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(rushlight.empty(rows, hidden_size, device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
@@ -44,7 +44,8 @@ class RNNCellBase(Module):
                 raise ValueError(f"{name}: Expected hx[{i}] to be 1D or 2D, got {state.ndim}D instead")
         x = input if input.ndim == 2 else input.unsqueeze(0)
         if states is None:
-            states = (rushlight.zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device),) * count
+            zeros = rushlight.zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+            states = (zeros,) * count
         else:
             states = tuple([s if s.ndim == 2 else s.unsqueeze(0) for s in states])
         if x.shape[1] != self.input_size:
@@ -54,8 +55,7 @@ class RNNCellBase(Module):
                 raise RuntimeError(
                     f"hidden state has shape {list(state.shape)}, expected [{x.shape[0]}, {self.hidden_size}]"
                 )
-        step = _STEPS[self.mode](self.weight_hh, self.bias_hh, None)
-        new = step(F.linear(x, self.weight_ih, self.bias_ih), states)
+        new = recurrent_step(self.mode, x, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return new if input.ndim == 2 else tuple([s.squeeze(0) for s in new])
 
     def extra_repr(self) -> str:

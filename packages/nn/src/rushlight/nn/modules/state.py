@@ -70,9 +70,11 @@ class StateMixin:
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
+        for hook, may_replace in self._state_dict_hooks.values():
             changed = hook(self, destination, prefix, metadata)
             if changed is not None:
+                if not may_replace:
+                    raise RuntimeError("state_dict post-hook must return None: change the state_dict in place")
                 destination = changed
         return destination
 
@@ -94,8 +96,9 @@ class StateMixin:
         unexpected_keys: list,
         error_msgs: list,
     ) -> None:
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook, with_module in self._load_state_dict_pre_hooks.values():
+            about = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(self, *about) if with_module else hook(*about)
         buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
         own = {name: value for name, value in (*self._parameters.items(), *buffers.items()) if value is not None}
         for name, current in own.items():

@@ -28,6 +28,10 @@ class TraverseMixin:
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Replace the descendant with a dotted name; `strict` wants one to be there."""
+        if not target:
+            raise ValueError("set_submodule: the module itself cannot be replaced; give the name of a descendant")
+        if not isinstance(module, TraverseMixin):
+            raise ValueError(f"set_submodule: module must be an nn.Module, got {type(module).__name__}")
         parent, _, name = target.rpartition(".")
         owner = self.get_submodule(parent)
         if strict and not isinstance(getattr(owner, name, None), TraverseMixin):

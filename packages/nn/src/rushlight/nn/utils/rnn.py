@@ -39,6 +39,54 @@ class PackedSequence(_Packed):
         """The same sequences with the data moved or converted; see `Tensor.to`."""
         return type(self)(self.data.to(*args, **kwargs), *self[1:])
 
+    def cpu(self) -> PackedSequence:
+        """The same sequences in main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> PackedSequence:
+        """The same sequences on a CUDA device."""
+        return self.to("cuda" if device is None else device)
+
+    def pin_memory(self) -> PackedSequence:
+        """The same sequences in memory that CUDA devices read by themselves."""
+        return type(self)(self.data.pin_memory(), *self[1:])
+
+    def is_pinned(self) -> bool:
+        """Is the data in memory that CUDA devices read by themselves?"""
+        return self.data.is_pinned()
+
+    def double(self) -> PackedSequence:
+        """The same sequences as float64."""
+        return self.to(rushlight.float64)
+
+    def float(self) -> PackedSequence:
+        """The same sequences as float32."""
+        return self.to(rushlight.float32)
+
+    def half(self) -> PackedSequence:
+        """The same sequences as float16."""
+        return self.to(rushlight.float16)
+
+    def long(self) -> PackedSequence:
+        """The same sequences as int64."""
+        return self.to(rushlight.int64)
+
+    def int(self) -> PackedSequence:
+        """The same sequences as int32."""
+        return self.to(rushlight.int32)
+
+    def short(self) -> PackedSequence:
+        """The same sequences as int16."""
+        return self.to(rushlight.int16)
+
+    def char(self) -> PackedSequence:
+        """The same sequences as int8."""
+        return self.to(rushlight.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same sequences as uint8."""
+        return self.to(rushlight.uint8)
+
     @property
     def is_cuda(self) -> bool:
         """Is the data on a CUDA device?"""

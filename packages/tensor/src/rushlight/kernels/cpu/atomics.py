@@ -61,6 +61,43 @@ def atomic_claim(typingctx: Any, words: Any, index: Any) -> Any:
 
 
 @intrinsic
+def atomic_swap(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
+    """Writes a word, and returns what it was."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.atomic_rmw("xchg", builder.gep(args[0], [args[1]]), args[2], "seq_cst")
+
+    return types.int64(words, types.int64, types.int64), codegen
+
+
+@intrinsic
+def lock(typingctx: Any, address: Any) -> Any:
+    """Takes the Python lock at an address; sleeps until it is free. Python's locks need neither the GIL nor the thread
+    that took them, and a waiting thread costs nothing."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [cgutils.voidptr_t, ir.IntType(32)])
+        acquire = cgutils.get_or_insert_function(builder.module, kind, "PyThread_acquire_lock")
+        builder.call(acquire, [builder.inttoptr(args[0], cgutils.voidptr_t), ir.Constant(ir.IntType(32), 1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@intrinsic
+def unlock(typingctx: Any, address: Any) -> Any:
+    """Frees the Python lock at an address: a thread that sleeps in `lock` goes on."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
+        release = cgutils.get_or_insert_function(builder.module, kind, "PyThread_release_lock")
+        builder.call(release, [builder.inttoptr(args[0], cgutils.voidptr_t)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@intrinsic
 def cycles(typingctx: Any) -> Any:
     """The processor's clock."""
 

@@ -285,7 +285,7 @@ def _large(
             _pack_rows(left, rows)
             for j in range(0, n, WIDE):
                 right, part = b[p : p + DEPTH, j : j + WIDE], c[i : i + HIGH, j : j + WIDE]
-                _pack_panels(right, panels)
+                pack_panels(right, panels)
                 start = None if d is None or p else d[i : i + HIGH, j : j + WIDE]
                 words = _words(
                     dtype, len(part), part.shape[1], left.shape[1], rows.strides, right.strides, part.strides,
@@ -316,7 +316,8 @@ def _pack_rows(matrix: np.ndarray, copy: np.ndarray) -> None:
     run_kernel(gemm_kernels.pack_rows(matrix.dtype), groups, grain, words, matrix, copy)
 
 
-def _pack_panels(matrix: np.ndarray, copy: np.ndarray) -> None:
+def pack_panels(matrix: np.ndarray, copy: np.ndarray) -> None:
+    """Copy a matrix panel by panel: `copy[column * depth + k * COLUMNS + j] = matrix[k, column + j]`."""
     words = _packing(matrix)
     words[w.K], words[w.N] = depth, n = matrix.shape
     words[w.PANELS] = -(-n // tile_shape(matrix.dtype)[1])

@@ -94,16 +94,17 @@ def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index:
 # Who may touch the same memory. An elementwise loop may run in vectors even when an output is one of its inputs: each
 # lane reads its element before writing it. LLVM cannot know and would fall to a scalar loop for x.add_(y), so loads
 # and stores are declared apart. Partial overlap is excluded by the caller. Scratch memory (accumulators of
-# reductions) is read after being written.
-_APART = {"load": ("store", "scratch"), "store": ("load", "scratch"), "scratch": ("load", "store")}
+# reductions) is read after being written. Loops that write several arrays give each a kind of its own.
+_OWN = tuple([f"own{k}" for k in range(8)])
+_KINDS = ("load", "store", "scratch", *_OWN)
 
 
 def _tag(builder: Any, instruction: Any, kind: str) -> None:
     module = builder.module
     domain = module.add_metadata(["rushlight"])
-    scopes = {name: module.add_metadata([f"rushlight {name}", domain]) for name in _APART}
+    scopes = {name: module.add_metadata([f"rushlight {name}", domain]) for name in _KINDS}
     instruction.set_metadata("alias.scope", module.add_metadata([scopes[kind]]))
-    instruction.set_metadata("noalias", module.add_metadata([scopes[other] for other in _APART[kind]]))
+    instruction.set_metadata("noalias", module.add_metadata([scopes[other] for other in _KINDS if other != kind]))
 
 
 def _loader(kind: str) -> Any:
@@ -330,6 +331,7 @@ NAMESPACE: dict[str, Any] = {
     "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh,
     "atanh": math.atanh, "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
 }  # fmt: skip
+NAMESPACE |= {f"{kind}_load": _loader(kind) for kind in _OWN} | {f"{kind}_store": _storer(kind) for kind in _OWN}
 NAMESPACE |= {"address": address, "pointer": pointer, "stack_array": stack_array}
 _COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
 NAMESPACE |= {f"c_{name}": getattr(cmath, name) for name in _COMPLEX.split()}

@@ -104,51 +104,40 @@ def address_of(kernel: Callable[..., Any]) -> int:
 
 
 def compile_source(
-    source: str,
-    signature: Sequence[str],
-    opaques: Sequence[Opaque] = (),
-    returns: str = "",
-    *,
-    c_function: bool = False,
+    source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = ""
 ) -> Callable[..., Any]:
     """Native code of the function `kernel` in `source`.
 
     `signature` has "u64" for a number, "*f32" for an array passed by address and "arrays" for a tuple of arrays;
     `returns` is the result's type if it has one. The callable checks nothing: passing anything but arrays that the
-    kernel's index range fits is a crash. With `c_function` C code may call it, too, at the address `address_of`.
+    kernel's index range fits is a crash.
     """
-    key = (source, tuple(signature), returns, c_function, *(fingerprint(opaque.function) for opaque in opaques))
+    key = (source, tuple(signature), returns, *(fingerprint(opaque.function) for opaque in opaques))
     kernel = _kernels.get(key)
     if kernel is not None:
         _statistics["memory"] += 1
         return kernel
     with _lock:
         if key not in _kernels:
-            _kernels[key] = _load_or_compile(key, source, signature, opaques, returns, c_function)
+            _kernels[key] = _load_or_compile(key, source, signature, opaques, returns)
         return _kernels[key]
 
 
 def _load_or_compile(
-    key: tuple[Any, ...],
-    source: str,
-    signature: Sequence[str],
-    opaques: Sequence[Opaque],
-    returns: str,
-    c_function: bool,
+    key: tuple[Any, ...], source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str
 ) -> Callable[..., Any]:
     digest = hashlib.sha256(repr((key, _environment())).encode()).hexdigest()
     directory = cache_dir()
     path = directory / "kernels" / digest[:2] / f"{digest}.bin" if directory and _usable(directory) else None
     result = _read(path)
     if result is None:
-        result = _compile(source, signature, opaques, returns, c_function, digest)
+        result = _compile(source, signature, opaques, returns, digest)
         _write(path, result)
         _statistics["compiled"] += 1
     else:
         _statistics["disk"] += 1
     kernel = result.entry_point
-    name = result.fndesc.llvm_cfunc_wrapper_name if c_function else result.fndesc.llvm_func_name
-    _addresses[kernel] = result.library.get_pointer_to_function(name)
+    _addresses[kernel] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
     return kernel
 
 
@@ -219,9 +208,7 @@ def _numba_types(signature: Sequence[str]) -> list[Any]:
     return [DataPointer(known[text[1:]]) if text.startswith("*") else known[text] for text in signature]
 
 
-def _compile(
-    source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, c_function: bool, digest: str
-) -> Any:
+def _compile(source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, digest: str) -> Any:
     from numba import njit, types
 
     from rushlight.kernels.cpu.gemm_tile import NAMESPACE as GEMM
@@ -251,7 +238,7 @@ def _compile(
     # contract only: one rounding for a*b+c where the CPU has it. Nothing that changes NaN, infinities, signed zero or
     # the order of sums.
     result_type = SCALARS[returns] if returns else types.void
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": not c_function}
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": True}
     dispatcher = njit(result_type(*_numba_types(signature)), **options)(namespace["kernel"])
     (result,) = dispatcher.overloads.values()
     return result

@@ -4,10 +4,11 @@
 work for them.
 
 A Python thread needs the GIL for every piece it begins and ends, and waking a sleeping one takes 10..60 us: too much
-for the 10..500 us that most large tensors need. Here the threads wait in native code, without the GIL, and look for
-work for `PATIENCE` after the last job before they go to sleep; a job is handed over through shared words in about a
-microsecond. The rest is as in `pool`: the caller takes part, pieces come from a shared counter, and nobody waits for
-a thread that did not begin.
+for the 10..500 us that most large tensors need. Here the threads live in native code, without the GIL, and look for
+work for a while after the last job before they go to sleep; a job is handed over through shared words in about a
+microsecond. Waking a thread costs the caller 10 us, who then works on and finds it beside him some time later; a short
+job that comes alone is not worth it. The rest is as in `pool`: the caller takes part, pieces come from a shared counter, and nobody waits for a thread
+that did not begin.
 
 One job at a time uses the team; a second caller meanwhile runs on its own thread. What the threads share lies in one
 array of words, see `team_words`.
@@ -15,9 +16,11 @@ array of words, see `team_words`.
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,27 +28,18 @@ from rushlight.core import fork
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.jit import address_of, compile_source
 from rushlight.kernels.cpu.pool import PIECES_PER_THREAD
-from rushlight.kernels.cpu.team_words import (
-    ASLEEP,
-    AWAKE,
-    MOST_ARGUMENTS,
-    MOST_THREADS,
-    NEXT,
-    SLEEPING,
-    TAKEN,
-    WORDS,
-)
+from rushlight.kernels.cpu.team_words import LOCK, MOST_ARGUMENTS, MOST_THREADS, TAKEN, WORDS
 
-# Cycles (0.3..0.5 ns) that a thread looks for the next job before it sleeps: programs call large operations in rows.
-PATIENCE = 200_000
+# Of so many times the grain on, a job is worth waking a thread that sleeps: more than 40 us.
+LONG = 8
 
 _words = np.zeros(WORDS, np.int64)
 
 
 @cache
 def _work() -> Callable[..., None]:
-    source = "def kernel(me, patience, words):\n    team_work(me, patience, words)\n"
-    return compile_source(source, ("i64", "i64", "*i64"))
+    source = "def kernel(me, words):\n    team_work(me, words)\n"
+    return compile_source(source, ("i64", "*i64"))
 
 
 @cache
@@ -54,16 +48,12 @@ def _launch() -> Callable[..., int]:
     return compile_source(source, ("*i64", "*i64", "arrays"), returns="i64")
 
 
-class _Shared(NamedTuple):
-    """How to share a kernel out: all that does not change from call to call."""
+# How many threads there are beside the callers', and what guards their start.
+_helpers = 0
+_lock = threading.Lock()
 
-    launch: Callable[..., int]
-    job: np.ndarray
-    woken: np.ndarray  # the job that does not look whether threads sleep
-
-
-# By (kernel, n, grain, threads, number of arrays). Making one costs 3 us, as much as the hand-over.
-_shared: dict[tuple[Any, ...], _Shared] = {}
+# Jobs by (kernel, n, grain, threads, number of arrays). Making one costs 3 us, as much as the hand-over.
+_jobs: dict[tuple[Any, ...], np.ndarray] = {}
 
 
 def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndarray) -> None:
@@ -73,50 +63,58 @@ def run_kernel(kernel: Callable[..., None], n: int, grain: int, *arrays: np.ndar
         kernel(0, n, *arrays)
         return
     key = (kernel, n, grain, threads, len(arrays))
-    shared = _shared.get(key)
-    if shared is None:
+    job = _jobs.get(key)
+    if job is None:
         if len(arrays) > MOST_ARGUMENTS:
             pool.parallel_for(lambda lo, hi: kernel(lo, hi, *arrays), n, grain)
             return
-        shared = _share_out(*key)
-    launch, job, woken = shared
-    answer = launch(job, _words, arrays)
-    if answer == SLEEPING:
-        _wake(int(job[AWAKE]))
-        answer = launch(woken, _words, arrays)
-    if answer == TAKEN:
+        job = _share_out(*key)
+    if _launch()(job, _words, arrays) == TAKEN:
         kernel(0, n, *arrays)
 
 
-def _share_out(kernel: Callable[..., None], n: int, grain: int, threads: int, count: int) -> _Shared:
+def _share_out(kernel: Callable[..., None], n: int, grain: int, threads: int, count: int) -> np.ndarray:
     shares = min(n // grain, threads, MOST_THREADS)
     pieces = min(2 * n // grain, shares * PIECES_PER_THREAD, n)
     size = pool.piece_size(n, pieces)
-    job = np.array([address_of(kernel), count, n, size, shares, -(-n // size // shares), shares - 1])
-    woken = job.copy()
-    woken[AWAKE] = 0
-    if len(_shared) > 4096:  # sizes that never come back must not pile up
-        _shared.clear()
-    made = _Shared(_launch(), job, woken)
-    return _shared.setdefault((kernel, n, grain, threads, count), made)
+    _start_helpers(shares - 1)
+    each = -(-n // size // shares)
+    job = np.array([address_of(kernel), count, n, size, shares, each, shares - 1, n >= LONG * grain])
+    if len(_jobs) > 4096:  # sizes that never come back must not pile up
+        _jobs.clear()
+    return _jobs.setdefault((kernel, n, grain, threads, count), job)
 
 
-def _wake(wanted: int) -> None:
-    for me in range(pool.start_workers(wanted)):
-        if _words[ASLEEP + me]:
-            _words[ASLEEP + me] = 0
-            pool.wake(me, _serve)
+def _start_helpers(wanted: int) -> None:
+    """See that there are so many threads; fewer where the system allows no more, or while the interpreter ends."""
+    global _helpers
+    with _lock:
+        while _helpers < wanted:
+            _words[LOCK + _helpers] = _taken_lock()
+            try:
+                threading.Thread(target=_help, args=(_helpers,), name=f"rushlight-team-{_helpers}", daemon=True).start()
+            except RuntimeError:
+                return
+            _helpers += 1
 
 
-def _serve(me: int) -> None:
-    """What a woken thread of the pool does: take pieces of jobs until there was none for a while."""
-    _work()(me, PATIENCE, _words)
+def _taken_lock() -> int:
+    """The address of a lock of Python's that is taken: who takes it again sleeps until it is freed."""
+    python = ctypes.pythonapi
+    python.PyThread_allocate_lock.restype = ctypes.c_void_p
+    lock = ctypes.c_void_p(python.PyThread_allocate_lock())
+    python.PyThread_acquire_lock(lock, 1)
+    return lock.value or 0
+
+
+def _help(me: int) -> None:
+    """What thread `me` does: take pieces of jobs, for ever."""
+    _work()(me, _words)
 
 
 @fork.in_child
 def _after_fork() -> None:
-    _words[:ASLEEP] = 0  # a job may have been under way
-    _words[ASLEEP:NEXT] = 1
-
-
-_words[ASLEEP:NEXT] = 1
+    global _lock, _helpers
+    _lock, _helpers = threading.Lock(), 0
+    _words[:] = 0  # a job may have been under way
+    _jobs.clear()  # so that threads are started anew

@@ -10,28 +10,35 @@ from rushlight.kernels.cpu.atomics import (
     atomic_claim,
     atomic_load,
     atomic_store,
+    atomic_swap,
     call_kernel,
     cycles,
     give_way,
+    lock,
     pause,
+    unlock,
 )
 from rushlight.kernels.cpu.intrinsics import INNER, array_address
 from rushlight.kernels.cpu.team_words import (
     ACTIVE,
     ARGUMENTS,
     ASLEEP,
-    AWAKE,
     CLAIMED,
     COUNT,
     DONE,
     EACH,
+    ENDED,
+    HELPERS,
+    INTERRUPTED,
     JOB,
     KERNEL,
+    LOCK,
+    LONG,
     NEXT,
     OPEN,
+    PATIENCE,
     SHARES,
     SIZE,
-    SLEEPING,
     TAKEN,
     N,
 )
@@ -55,18 +62,21 @@ def take_pieces(words, me):
 
 # The two below are inlined, and `take_pieces` is compiled once for both: a first call waits for all of it.
 @njit(inline="always")
-def work(me, patience, words):
-    """Take part in jobs; return when there was none for `patience` cycles."""
-    since = cycles()
+def work(me, words):
+    """Take part in jobs for ever; sleep when there was none for a while, or when other programs need the processor."""
+    since = looked = cycles()
     while True:
         if atomic_load(words, OPEN) == 0:
-            if cycles() - since < patience:
+            before, looked = looked, cycles()
+            if looked - since < PATIENCE and looked - before < INTERRUPTED:
                 pause()
                 continue
             atomic_store(words, ASLEEP + me, 1)
-            if atomic_load(words, OPEN) == 0:
-                return
-            atomic_store(words, ASLEEP + me, 0)  # a job came between the look and the note: its caller saw us awake
+            # Look again: the caller of a job that came before the note did not see it. One that saw it frees the lock.
+            if atomic_load(words, OPEN) == 0 or atomic_swap(words, ASLEEP + me, 0) == 0:
+                lock(words[LOCK + me])
+            since = looked = cycles()
+            continue
         # Join first, look again after: a caller that closed the job before waits for us to leave, one after is seen.
         atomic_add(words, ACTIVE, 1)
         job = atomic_load(words, JOB)
@@ -75,18 +85,15 @@ def work(me, patience, words):
         atomic_add(words, ACTIVE, -1)
         while atomic_load(words, OPEN) != 0 and atomic_load(words, JOB) == job:
             pause()  # the others are in their last pieces
-        since = cycles()
+        since = looked = cycles()
 
 
 @njit(inline="always")
 def launch(job, words, arrays):
-    """Run a job with the team. TAKEN says that another job has it, SLEEPING that a thread is to be woken first."""
-    for me in range(job[AWAKE]):
-        if atomic_load(words, ASLEEP + me) != 0:
-            return SLEEPING
+    """Run a job with the team. TAKEN says that another job has it."""
     if not atomic_claim(words, CLAIMED):
         return TAKEN
-    for k in range(AWAKE):
+    for k in range(HELPERS):
         words[KERNEL + k] = job[k]
     for k in range(words[COUNT]):
         words[ARGUMENTS + k] = array_address(arrays, k)
@@ -94,6 +101,11 @@ def launch(job, words, arrays):
         words[NEXT + 8 * share] = 0
     atomic_add(words, JOB, 1)
     atomic_store(words, OPEN, 1)
+    # Waking a thread takes as long as a short job. One by itself goes without; those that come in a row are worth it.
+    wake = job[LONG] != 0 or cycles() - words[ENDED] < PATIENCE
+    for me in range(job[HELPERS] if wake else 0):
+        if atomic_load(words, ASLEEP + me) != 0 and atomic_swap(words, ASLEEP + me, 0) != 0:
+            unlock(words[LOCK + me])
     take_pieces(words, int64(0))  # a plain 0 has a type of its own for numba, which would compile it once more
     atomic_store(words, OPEN, 0)
     waited = 0
@@ -102,5 +114,6 @@ def launch(job, words, arrays):
         if waited > 1000:
             give_way()  # the other thread may need this very processor
         pause()
+    words[ENDED] = cycles()
     atomic_store(words, CLAIMED, 0)
     return DONE

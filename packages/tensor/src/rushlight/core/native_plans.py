@@ -1,0 +1,178 @@
+"""The native forms of plans: see `rushlight.core.native`.
+
+Each function takes the Python plan and returns a native function that does the same, or the plan where the machine code
+does not know such calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from rushlight.core.meta import Meta
+from rushlight.core.op import Op
+from rushlight.core.records import native_function
+from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import calls as c
+
+_MOST_BYTES = 65536  # of a template that is copied
+_MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
+
+
+class _Ufunc(ctypes.Structure):
+    """The beginning of PyUFuncObject."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_char)),
+    )
+
+
+@cache
+def inner_loop(function: Any, compute: np.dtype, result: np.dtype) -> tuple[int, int] | None:
+    """The address of a ufunc's inner loop and of its data, from the ufunc's public struct; None where there is none."""
+    if not isinstance(function, np.ufunc) or function.nout != 1 or not (compute.isbuiltin and result.isbuiltin):
+        return None
+    fields = _Ufunc.from_address(id(function))
+    signature = compute.char * function.nin + result.char
+    known = [text.replace("->", "") for text in function.types]
+    if (fields.nin, fields.nout, fields.ntypes) != (function.nin, 1, len(known)) or signature not in known:
+        return None
+    at = known.index(signature)
+    numbers = bytes([np.dtype(char).num for char in signature])
+    if fields.types[at * fields.nargs : (at + 1) * fields.nargs] != numbers or not fields.functions[at]:
+        return None
+    return fields.functions[at], fields.data[at] or 0
+
+
+# Elementwise calls
+
+_WHOLE = {8: c.TO_INT64, 4: c.TO_INT32, 2: c.TO_INT16, 1: c.TO_INT8}
+
+
+def loop(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute: np.dtype, out: Meta) -> Callable:
+    """Operands of the dtype of the computation and numbers, a contiguous result."""
+    inner = inner_loop(function, compute, out.numpy) if out.numel and len(metas) < 4 else None
+    if inner is None or any(m is None or not m.weak and m.numpy is not compute for m in metas):
+        return plan
+    kinds = [_number_kind(m, compute) if m.weak else (0, m) for m in metas]
+    strides = [_broadcast_strides(m, out.ndim, compute.itemsize) for m in metas]
+    sizes, steps = coalesced(out.shape, [*strides, _broadcast_strides(out, out.ndim, out.dtype.itemsize)])
+    if None in kinds or len(sizes) > 3:
+        return plan
+    dims = np.array(out.shape, np.int64)
+    fill = 3 - len(sizes)
+    words = [len(metas), *inner, id(out.numpy), out.ndim, dims.ctypes.data, *sizes[::-1], *(1,) * fill]
+    for (kind, identity), own in zip([*kinds, (0, out)], steps, strict=True):
+        words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill]
+    return native_function(c.LOOP, plan, tuple(words), out, dims, out.numpy, compute, function, kinds)
+
+
+def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
+    """How a Python number with this weak meta is written in the dtype of the computation, and its type."""
+    kind = {0: bool, 1: int, 2: float}.get(m.dtype.category)
+    if kind is None or compute.kind not in "fiub" or compute.kind == "f" and compute.itemsize < 4:
+        return None
+    if compute.kind == "f":
+        return (c.TO_DOUBLE if compute.itemsize == 8 else c.TO_SINGLE), kind
+    return (_WHOLE[compute.itemsize], kind) if kind is not float else None
+
+
+def _broadcast_strides(m: Meta, ndim: int, itemsize: int) -> tuple[int, ...]:
+    own = [0 if size == 1 else stride * itemsize for size, stride in zip(m.shape, m.strides, strict=True)]
+    return (*(0,) * (ndim - m.ndim), *own)
+
+
+def coalesced(
+    shape: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The same elements in fewer dimensions: those of size 1 left out, those that lie behind each other in all
+    operands made one."""
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d, size in enumerate(shape):
+        if size == 1:
+            continue
+        if sizes and all(own[-1] == whole[d] * size for own, whole in zip(steps, strides, strict=True)):
+            sizes[-1] *= size
+            for own, whole in zip(steps, strides, strict=True):
+                own[-1] = whole[d]
+        else:
+            sizes.append(size)
+            for own, whole in zip(steps, strides, strict=True):
+                own.append(whole[d])
+    return tuple(sizes), [tuple(own) for own in steps]
+
+
+# Views
+
+
+def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remember: bool) -> Callable:
+    """Views whose place in memory is fixed, or given by the number that is operand 1."""
+    m = metas[0]
+    if len(metas) > 1 and op.places is None or not m.numel or not out.numel:
+        return plan
+    reach = 1 + sum([(size - 1) * stride for size, stride in zip(m.shape, m.strides, strict=True)])
+    if reach > _MOST_REACH:
+        return plan
+    # What the op makes of memory of this layout says where the view lies; nothing is written there or read.
+    try:
+        memory = np.empty(reach, m.numpy)
+    except MemoryError:
+        return plan
+    array = as_strided(memory, m.shape, [stride * m.dtype.itemsize for stride in m.strides])
+    places = range(1) if op.places is None else op.places(m, *params)
+    if not places:
+        return plan
+    parts = [op.numpy(array, *(() if op.places is None else (number,)), *params) for number in places[:2]]
+    part = parts[0]
+    if part.dtype is not out.numpy or not part.flags.writeable or not np.may_share_memory(part, memory):
+        return plan
+    offset, second = [x.__array_interface__["data"][0] - memory.ctypes.data for x in (part, parts[-1])]
+    dims, strides = np.array(part.shape, np.int64), np.array(part.strides, np.int64)
+    wrap = len(places) if op.counts_from_end else 0
+    words = (
+        id(m), id(m.numpy), len(metas) - 1, offset, second - offset, wrap, len(places), id(part.dtype), part.ndim,
+        dims.ctypes.data, strides.ctypes.data, remember,
+    )  # fmt: skip
+    return native_function(c.VIEW, plan, words, out, op, params, m, m.numpy, part.dtype, dims, strides)
+
+
+# Creations and reductions
+
+
+def copy(plan: Callable, result: Tensor) -> Callable:
+    """Tensors equal to `result`, which is not kept."""
+    array, m = result._array, result._meta
+    if type(array) is not np.ndarray or not m.contiguous or not m.numel or array.nbytes > _MOST_BYTES:
+        return plan
+    template, dims = array.copy(), np.array(m.shape, np.int64)
+    words = (id(m.numpy), m.ndim, dims.ctypes.data, array.nbytes, template.ctypes.data)
+    return native_function(c.COPY, plan, words, m, m.numpy, dims, template)
+
+
+def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Callable:
+    """All elements of a contiguous tensor folded by a ufunc that starts from 0, and divided by their number."""
+    kind = m.numpy
+    inner = inner_loop(function, kind, kind)
+    divided = inner_loop(divide, kind, kind) if divide else (0, 0)
+    if inner is None or divided is None or kind.kind not in "fiu" or kind.itemsize not in (4, 8) or not m.numel:
+        return plan
+    count = np.zeros(8 // kind.itemsize, kind)
+    count[0] = m.numel
+    words = (id(m), id(kind), *inner, m.numel, kind.itemsize, *divided, int(count.view(np.int64)[0]), 1)
+    return native_function(c.FOLD, plan, words, out, m, kind, function, divide)
