@@ -6,9 +6,9 @@ work for them.
 A Python thread needs the GIL for every piece it begins and ends, and waking a sleeping one takes 10..60 us: too much
 for the 10..500 us that most large tensors need. Here the threads live in native code, without the GIL, and look for
 work for a while after the last job before they go to sleep; a job is handed over through shared words in about a
-microsecond. Waking a thread costs the caller 10 us, who then works on and finds it beside him some time later; a short
-job that comes alone is not worth it. The rest is as in `pool`: the caller takes part, pieces come from a shared counter, and nobody waits for a thread
-that did not begin.
+microsecond. Waking a thread costs the caller 10 us, who works on and finds it beside him some time later; a short job
+that comes alone is not worth it. The rest is as in `pool`: the caller takes part, pieces come from a shared counter,
+and nobody waits for a thread that did not begin.
 
 One job at a time uses the team; a second caller meanwhile runs on its own thread. What the threads share lies in one
 array of words, see `team_words`.
