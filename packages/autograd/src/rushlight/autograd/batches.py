@@ -64,9 +64,8 @@ class Samples:
         """The element of a tensor that all samples share; RuntimeError when each has its own."""
         if self.batched:
             raise RuntimeError(
-                "vmap: it looks like you're calling .item() on a batched tensor, or using one in data-dependent "
-                "control flow (if, while, int(), ...). Each sample has its own value: use where() or cond-free "
-                "arithmetic, or do this outside of vmap"
+                "vmap: It looks like you're calling .item() on a Tensor, or using one in some data-dependent control "
+                "flow (if, while, int(), ...). Each sample has its own value: use where(), or do this outside of vmap"
             )
         return self.value.item()
 

@@ -6,15 +6,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.autograd.duals import innermost
+from rushlight.autograd.batches import BatchLevel
+from rushlight.autograd.duals import Level
 from rushlight.autograd.fit import fit
 from rushlight.autograd.function_jvp import push_function
+from rushlight.autograd.function_record import recorded
+from rushlight.autograd.function_vmap import for_samples
 from rushlight.autograd.memory import zeros_for
 from rushlight.autograd.modes import mode, set_enabled
-from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message, next_order
-from rushlight.autograd.saved import Packed, quietly
-from rushlight.autograd.state import CUSTOM, edge_of, new_state, view_of
-from rushlight.autograd.views import check_writable, rewrite_history
+from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
+from rushlight.autograd.saved import Packed
+from rushlight.autograd.state import edge_of, new_state
 from rushlight.core import dispatch
 from rushlight.core.op import HANDLERS
 from rushlight.core.tensor import Tensor, wrap
@@ -223,6 +225,16 @@ class Function:
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+        """Compute the outputs for a batch: `in_dims` says where each argument has its batch dimension (None: nowhere),
+        `info.batch_size` and `info.randomness` are those of the `vmap`. Returns the outputs and their batch dimensions.
+
+        Write it in the subclass, or set `generate_vmap_rule = True` where `forward` and `backward` consist of
+        operations on tensors.
+        """
+        raise NotImplementedError("vmap is not implemented.")
+
     @classmethod
     def _ctx_class(cls) -> type[FunctionNode]:
         """The class of this Function's nodes, for their name."""
@@ -246,8 +258,10 @@ class Function:
     @classmethod
     def _called(cls, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
         """The context and the outputs of a call, which get tangents on each level of forward mode."""
-        level = innermost() if HANDLERS else None
-        if level is None:
+        level = dispatch.current() if HANDLERS else None
+        if isinstance(level, BatchLevel):
+            return cls._batched(level, args, kwargs)
+        if not isinstance(level, Level):
             return cls._recorded(args, kwargs)
         with dispatch.below():
             tangents = [level.get(x) for x in args]
@@ -257,7 +271,16 @@ class Function:
         return ctx, output
 
     @classmethod
-    def _recorded(cls, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
+    def _batched(cls, level: BatchLevel, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
+        """A call in a level of `vmap`: recorded for single samples, computed and recorded for all of them below."""
+        if any(level.owns(x) for x in args):
+            return cls._recorded(args, kwargs, lambda *given, **named: for_samples(cls, level, given, named))
+        with dispatch.below():
+            return cls._called(args, kwargs)
+
+    @classmethod
+    def _recorded(cls, args: tuple, kwargs: dict, compute: Callable | None = None) -> tuple[FunctionNode, Any]:
+        """The context and the outputs of a call, with `compute` in the place of `forward`."""
         ctx = object.__new__(cls._ctx_class())
         tensors = [x if isinstance(x, Tensor) else None for x in args]
         needs = tuple([x is not None and x._meta.requires_grad for x in tensors])
@@ -265,81 +288,19 @@ class Function:
         ctx.extras = None
         recording = mode.enabled and any(needs)
         before = mode.enabled
+        output = None if compute is None else compute(*args, **kwargs)
         set_enabled(False)
         try:
             if cls.setup_context is not Function.setup_context:
-                output = cls.forward(*args, **kwargs)
+                output = cls.forward(*args, **kwargs) if compute is None else output
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args, **kwargs)
         finally:
             set_enabled(before)
         single = not isinstance(output, tuple)
-        outputs = _recorded(ctx, tensors, (output,) if single else output, recording)
+        outputs = recorded(ctx, tensors, (output,) if single else output, recording)
         return ctx, outputs[0] if single else outputs
-
-
-def _recorded(ctx: FunctionNode, inputs: list, outputs: tuple, recording: bool) -> tuple:
-    """The outputs, with `ctx` as their history."""
-    own = {id(x) for x in inputs if x is not None}
-    dirty = {id(x) for x in ctx._dirty}
-    returned = {id(x) for x in outputs}
-    if dirty - own:
-        raise RuntimeError(f"{ctx.name()}: mark_dirty takes inputs of forward only")
-    if dirty - returned:
-        raise RuntimeError(
-            f"{ctx.name()}: some elements marked as dirty during the forward method were not returned as output. "
-            "The inputs that are modified inplace must all be outputs of the Function."
-        )
-    closed = {id(x) for x in ctx._not_differentiable}
-    differentiable = [isinstance(x, Tensor) and x._meta.dtype.is_inexact and id(x) not in closed for x in outputs]
-    if not recording:
-        return tuple([_detached(x) if id(x) in own and id(x) not in dirty and mode.enabled else x for x in outputs])
-    for x in ctx._dirty:
-        check_writable(ctx.name(), x)
-    ctx.input_metas = tuple([None if x is None else x._meta for x in inputs])
-    ctx.output_metas = tuple([x._meta.with_grad(False) if isinstance(x, Tensor) else None for x in outputs])
-    ctx.edges = tuple([edge_of(x) for x, needed in zip(inputs, ctx.needs_input_grad) if needed])
-    ctx.order = next_order()
-    ctx.keep(tuple(zip(outputs, differentiable)))
-    results = []
-    for i, (x, flows) in enumerate(zip(outputs, differentiable)):
-        if not isinstance(x, Tensor):
-            results.append(x)
-        elif id(x) in dirty:
-            if flows:
-                rewrite_history(x, ctx, i, *_around(ctx, inputs, x))
-            results.append(x)
-        else:
-            results.append(
-                _attached(_detached(x) if id(x) in own or (flows and x._meta.requires_grad) else x, ctx, i, flows)
-            )
-    return tuple(results)
-
-
-def _around(ctx: FunctionNode, inputs: list, x: Tensor) -> tuple[tuple, bool]:
-    """The edges besides that of a changed input, and whether it has one."""
-    needed = [y for y, needs in zip(inputs, ctx.needs_input_grad) if needs]
-    if needed and needed[0] is x:
-        return ctx.edges[1:], True
-    if any(y is x for y in needed) and view_of(x) is not None:
-        raise RuntimeError(
-            f"{ctx.name()}: an input that is a view and is changed in place must be the first one that requires grad"
-        )
-    return ctx.edges, False
-
-
-def _detached(x: Any) -> Any:
-    """Another tensor over the same memory, for an input that is returned as it came."""
-    return quietly(lambda y: y.detach(), x) if isinstance(x, Tensor) else x
-
-
-def _attached(x: Tensor, ctx: FunctionNode, i: int, flows: bool) -> Tensor:
-    if flows:
-        made = view_of(x)
-        x._auto = new_state((ctx, i), made, CUSTOM if made is not None else None)
-    x._meta = x._meta.with_grad(flows)
-    return x
 
 
 def once_differentiable(function: Callable) -> Callable:

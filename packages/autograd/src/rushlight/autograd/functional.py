@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.api import grad
-from rushlight.autograd.duals import detached, dual, new_level
+from rushlight.autograd.batches import over_batch
+from rushlight.autograd.duals import dual, leaf, lifted, new_level
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import filled
 from rushlight.ops.join import stack
+from rushlight.ops.ranges import eye
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -32,8 +34,8 @@ def _tuple(name: str, what: str, value: Any) -> tuple[bool, tuple]:
 def _prepared(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tuple:
     """The inputs as fresh tensors that require grad, linked to the given ones when the graph is wanted."""
     if create_graph:
-        return tuple([x.view_as(x) if x.requires_grad else detached(x).requires_grad_(need_graph) for x in inputs])
-    return tuple([x.detach().requires_grad_(need_graph and x.dtype.is_inexact) for x in inputs])
+        return tuple([x.view_as(x) if x.requires_grad else leaf(x) for x in map(lifted, inputs)])
+    return tuple([lifted(x.detach()).requires_grad_(need_graph and x.dtype.is_inexact) for x in inputs])
 
 
 def _finished(value: Any, create_graph: bool) -> Any:
@@ -150,9 +152,10 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: for each output and input a tensor of the output's shape followed by the input's.
 
-    One backward pass per output element; `vectorize` is accepted and changes nothing in the result. Raises TypeError
-    unless inputs and outputs are tensors, ValueError for another strategy, and with `strict` RuntimeError when an
-    output does not depend on an input.
+    One backward pass per output element, or with `vectorize` one for all of them, as a batch; with the strategy
+    "forward-mode" one pass of forward mode. Raises TypeError unless inputs and outputs are tensors, ValueError for
+    another strategy, and with `strict`, which does not go with `vectorize`, RuntimeError when an output does not depend
+    on an input. NotImplementedError for forward mode without `vectorize`.
 
     Example:
         >>> import rushlight
@@ -162,26 +165,43 @@ def jacobian(
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"jacobian: expected strategy 'reverse-mode' or 'forward-mode', got {strategy!r}")
+    if strict and vectorize:
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together")
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, create_graph, vectorize)
     with enable_grad():
         several, sources = _tuple("jacobian", "inputs", inputs)
         sources = _prepared(sources, create_graph)
         many, outputs = _tuple("jacobian", "outputs of func", func(*sources))
         rows = []
         for y in outputs:
-            flat = y.reshape(-1)
-            one = filled((), 1, y.dtype, y.device)
-            parts = [
-                _gradients("jacobian", (flat[i],), sources, (one,), create_graph, strict) for i in range(y.numel())
-            ]
-            rows.append(tuple([_arranged([part[k] for part in parts], y, x) for k, x in enumerate(sources)]))
+            rows.append(_rows(y, sources, create_graph, strict, vectorize))
     rows = tuple([row if several else row[0] for row in rows])
     return _finished(rows if many else rows[0], create_graph)
 
 
-def _arranged(parts: list, y: Tensor, x: Tensor) -> Tensor:
-    if not parts:
-        return filled((*y.shape, *x.shape), 0, x.dtype, x.device)
-    return stack(parts).reshape((*y.shape, *x.shape))
+def _rows(y: Tensor, sources: tuple, create_graph: bool, strict: bool, vectorize: bool) -> tuple:
+    """The Jacobian of one output by each input."""
+    if not y.numel():
+        return tuple([filled((*y.shape, *x.shape), 0, x.dtype, x.device) for x in sources])
+
+    def pulled(weight: Tensor) -> tuple:
+        return _gradients("jacobian", (y,), sources, (weight,), create_graph, strict)
+
+    weights = eye(y.numel(), dtype=y.dtype, device=y.device).reshape(-1, *y.shape)
+    rows = over_batch(pulled, weights) if vectorize else [stack(column) for column in zip(*map(pulled, weights))]
+    return tuple([row.reshape((*y.shape, *x.shape)) for row, x in zip(rows, sources)])
+
+
+def _forward_jacobian(func: Callable, inputs: Inputs, create_graph: bool, vectorize: bool) -> Any:
+    from rushlight.func.jacobians import jacfwd  # transforms are built on this package
+
+    if not vectorize:
+        raise NotImplementedError("jacobian: forward mode is only implemented for vectorize=True")
+    several, sources = _tuple("jacobian", "inputs", inputs)
+    sources = _prepared(sources, create_graph, create_graph)
+    found = jacfwd(func, tuple(range(len(sources))) if several else 0)(*sources)
+    return _finished(found, create_graph)
 
 
 def hessian(
@@ -194,8 +214,8 @@ def hessian(
 ) -> Any:
     """The Hessian of a function with one number as result: second derivatives by each pair of inputs.
 
-    `vectorize` and `outer_jacobian_strategy` are accepted and change nothing in the result. Raises RuntimeError when
-    the result has more elements.
+    `vectorize` computes all rows as a batch, with `outer_jacobian_strategy="forward-mode"` in forward mode. Raises
+    RuntimeError when the result has more elements, and as `jacobian` does.
 
     Example:
         >>> import rushlight
@@ -206,12 +226,13 @@ def hessian(
     several, sources = _tuple("hessian", "inputs", inputs)
 
     def gradient(*values: Tensor) -> tuple:
+        values = _prepared(values, True)
         y = func(*values)
         _single("hessian", y)
         found = _gradients("hessian", (y,), values, (ones(y._meta),), True, strict)
         return found
 
-    rows = jacobian(gradient, sources, create_graph, strict, vectorize)
+    rows = jacobian(gradient, sources, create_graph, strict, vectorize, outer_jacobian_strategy)
     return rows if several else rows[0][0]
 
 

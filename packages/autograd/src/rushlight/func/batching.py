@@ -81,6 +81,8 @@ def _checked(x: Any, d: int | None) -> int | None:
         raise ValueError(
             f"vmap: in_dims={d} for an argument that is no Tensor but a {type(x).__name__}; give None for it"
         )
+    if type(d) is not int:
+        raise ValueError(f"vmap: in_dims must consist of ints and None, got {d!r}")
     if not x.ndim:
         raise ValueError("vmap: a 0-dimensional tensor has no dimension to map over; give None for it in in_dims")
     try:
@@ -103,10 +105,7 @@ def _result(level: BatchLevel, x: Any, place: int | None) -> Tensor:
         raise ValueError(f"vmap: the function must only return Tensors, got {type(x).__name__}")
     if place is None and level.unwrapped(x)[1]:
         raise ValueError("vmap: out_dims=None for a result that differs between samples; give a dimension for it")
-    try:
-        return level.value(x, None if place is None else check_dim("vmap", place, x.ndim + 1, "out_dims"))
-    except IndexError as error:
-        raise ValueError(str(error)) from None
+    return level.value(x, None if place is None else check_dim("vmap", place, x.ndim + 1, "out_dims"))
 
 
 def _together(chunks: list[Chunk]) -> Any:
