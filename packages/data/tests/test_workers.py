@@ -195,6 +195,40 @@ def test_persistent_workers_end_with_the_loader():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_workers_of_a_fork_server_run_where_and_how_the_program_does():
+    class Place:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return len(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0)
+
+    def place():
+        [(cpus, nice)] = DataLoader(Place(), num_workers=1)
+        return cpus.item(), nice.item()
+
+    before = os.sched_getaffinity(0)
+    assert place()[0] == len(before)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert place() == (1, os.getpriority(os.PRIO_PROCESS, 0))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_blocks_of_a_pass_serve_the_next(method):
+    loader = DataLoader([np.full(20_000, i) for i in range(8)], num_workers=1, multiprocessing_context=method)
+    for _ in range(3):
+        assert [int(batch[0, -1].item()) for batch in loader] == list(range(8))
+    kept = loader._kept.blocks.copy()
+    for _ in loader:
+        pass
+    assert kept
+    assert set(kept) <= set(loader._kept.blocks)
+
+
 def test_no_descriptors_are_left():
     def descriptors():
         gc.collect()

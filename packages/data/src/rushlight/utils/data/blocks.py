@@ -17,12 +17,13 @@ import weakref
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
 import numpy as np
 
 SMALL = 1 << 16  # below this many bytes a copy through the pipe is as good
 # Blocks of one worker that a program may hold; batches beyond are copied, which keeps file descriptors bounded.
-MAX_LEASES = 32
+MAX_LEASES = 16
 ALIGNMENT = mmap.PAGESIZE
 FDS_PER_MESSAGE = 64
 CAN_SHARE = hasattr(socket, "send_fds")  # without Unix sockets every batch goes through the pipe
@@ -49,6 +50,16 @@ class Piece:
     nbytes: int
 
 
+class SharedFile:
+    """A file without a name, mapped here; while its descriptor is open other processes can map it too."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        weakref.finalize(self, os.close, fd).atexit = False
+        self.fd = fd
+        self.size = size
+        self.memory = _map(fd, size)
+
+
 def unlinked_file(size: int) -> int:
     """A file descriptor for `size` bytes in a file without a name."""
     in_memory = True
@@ -70,12 +81,12 @@ def unlinked_file(size: int) -> int:
     return fd
 
 
-def _map(fd: int, size: int) -> mmap.mmap:
-    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | _POPULATE)
+def _map(fd: int, size: int, populate: int = _POPULATE) -> mmap.mmap:
+    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | populate)
 
 
 def _fault_in(memory: mmap.mmap) -> None:
-    """Get the page table entries of an inherited mapping at once, not by a fault per page."""
+    """Get the page table entries of a spare block's mapping at once, not by a fault per page."""
     with contextlib.suppress(OSError):  # Linux before 5.14
         memory.madvise(MADV_POPULATE_WRITE)
 
@@ -167,22 +178,19 @@ class Arena:
 class Leases:
     """The main process's side of one worker's blocks."""
 
-    def __init__(self, blocks: Iterable[Block] = ()) -> None:
-        self._blocks: dict[int, mmap.mmap] = {block.id: block.memory for block in blocks}
+    def __init__(self, spares: Iterable[SharedFile] = ()) -> None:
+        self._blocks: dict[int, SharedFile] = dict(enumerate(spares))
         self._users: dict[int, int] = {}  # block -> arrays over it that are alive
         self._dead: deque[int] = deque()  # filled by finalizers, which may run at any moment in any thread
 
     def add(self, id: int, size: int, fd: int) -> None:
         """Map a block that the worker made."""
-        try:
-            self._blocks[id] = _map(fd, size)
-        finally:
-            os.close(fd)
+        self._blocks[id] = SharedFile(fd, size)
 
-    def unused(self) -> list[mmap.mmap]:
+    def unused(self) -> list[SharedFile]:
         """The blocks that no array of the program lies in, once the worker has ended."""
         self.collect()
-        return [memory for id, memory in self._blocks.items() if id not in self._users]
+        return [file for id, file in self._blocks.items() if id not in self._users]
 
     def retire(self, ids: list[int]) -> None:
         """Forget blocks that the worker gave up."""
@@ -194,7 +202,7 @@ class Leases:
         keep = len(self._users) < MAX_LEASES
         roots = []
         for piece in pieces:
-            root = np.frombuffer(self._blocks[piece.block], np.uint8, piece.nbytes, piece.offset)
+            root = np.frombuffer(self._blocks[piece.block].memory, np.uint8, piece.nbytes, piece.offset)
             self._users[piece.block] = self._users.get(piece.block, 0) + 1
             if keep:
                 weakref.finalize(root, self._dead.append, piece.block).atexit = False
@@ -220,6 +228,22 @@ class Leases:
                 del self._users[id]
                 done.append(id)
         return done
+
+
+def send_spares(connection: Connection, spares: list[SharedFile]) -> None:
+    """Let the process at the other end have blocks too; each gets its place in the list for its id."""
+    connection.send([file.size for file in spares])
+    send_fds(connection.fileno(), [os.dup(file.fd) for file in spares])
+
+
+def receive_spares(connection: Connection) -> list[Block]:
+    """Take what `send_spares` sent at the other end."""
+    sizes = connection.recv()
+    spares = []
+    for id, (size, fd) in enumerate(zip(sizes, recv_fds(connection.fileno(), len(sizes)))):
+        spares.append(Block(id, size, _map(fd, size, populate=0)))
+        os.close(fd)
+    return spares
 
 
 def send_fds(fileno: int, fds: list[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import mmap
 import os
 import socket
 import struct
@@ -20,7 +19,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from rushlight.utils.data import start, worker
-from rushlight.utils.data.blocks import CAN_SHARE, SPARE_BYTES, Block
+from rushlight.utils.data.blocks import CAN_SHARE, SPARE_BYTES, Block, SharedFile, send_spares
 from rushlight.utils.data.errors import exit_reason, rebuild
 from rushlight.utils.data.payload import ArrayFile, Payload
 from rushlight.utils.data.transport import Header, Inbox
@@ -37,11 +36,11 @@ class Kept:
     """Shared memory that a loader keeps from one pass for the next: making it costs most in a short pass.
 
     Args:
-        blocks: for batches; forked workers inherit them.
+        blocks: for batches.
         file: the dataset's large arrays, for workers that are not forked.
     """
 
-    blocks: list[mmap.mmap] = field(default_factory=list)
+    blocks: list[SharedFile] = field(default_factory=list)
     file: ArrayFile | None = None
 
 
@@ -93,12 +92,12 @@ class Pool:
         self.timeout = timeout
         self._close = weakref.finalize(self, _end, self.workers, kept.blocks, os.getpid())
         forks = context.get_start_method() == "fork"
+        spares = kept.blocks.copy()
+        kept.blocks.clear()
         try:
             with start.starting(context):
                 for id in range(job.num_workers):
-                    mine = kept.blocks[id :: job.num_workers] if forks else []
-                    self._start(context, job if forks else None, id, base_seed, mine)
-            kept.blocks.clear()
+                    self._start(context, job if forks else None, id, base_seed, spares[id :: job.num_workers])
             if not forks:
                 self._send_job(job, kept)
         except BaseException:
@@ -106,9 +105,9 @@ class Pool:
             raise
 
     def _start(
-        self, context: BaseContext, job: worker.Job | None, id: int, base_seed: int, spares: list[mmap.mmap]
+        self, context: BaseContext, job: worker.Job | None, id: int, base_seed: int, spares: list[SharedFile]
     ) -> None:
-        blocks = [Block(i, len(memory), memory) for i, memory in enumerate(spares)]
+        blocks = [] if job is None else [Block(i, file.size, file.memory) for i, file in enumerate(spares)]
         ours, theirs = context.Pipe(duplex=True)
         _limit(ours, self.timeout)
         # A forked worker holds copies of our ends, which would hide from its siblings that we are gone.
@@ -122,12 +121,13 @@ class Pool:
         process.start()
         theirs.close()
         start.join_the_program(process.pid)
-        self.workers.append(Worker(id, process, Inbox(ours, blocks)))
+        self.workers.append(Worker(id, process, Inbox(ours, spares)))
 
     def _send_job(self, job: worker.Job, kept: Kept) -> None:
         payload = Payload(job, kept.file)  # made while the workers start
         for each in self.workers:
             with self._watch(each):
+                send_spares(each.connection, each.inbox.leases.unused())
                 payload.send(each.connection)
         small = payload.file is not None and payload.file.size <= SPARE_BYTES
         kept.file = payload.file if small else None
@@ -218,7 +218,7 @@ class Pool:
         self._close()
 
 
-def _end(workers: list[Worker], spares: list[mmap.mmap], owner: int) -> None:
+def _end(workers: list[Worker], spares: list[SharedFile], owner: int) -> None:
     if os.getpid() != owner:
         return  # a forked child that inherited the pool
     for each in workers:
@@ -236,9 +236,9 @@ def _end(workers: list[Worker], spares: list[mmap.mmap], owner: int) -> None:
             each.process.kill()
             each.process.join()
         each.process.close()
-    for memory in itertools.chain(*[each.inbox.leases.unused() for each in workers]):
-        if sum(map(len, spares)) + len(memory) <= SPARE_BYTES:
-            spares.append(memory)
+    for file in itertools.chain(*[each.inbox.leases.unused() for each in workers]):
+        if sum(spare.size for spare in spares) + file.size <= SPARE_BYTES:
+            spares.append(file)
     workers.clear()
 
 

@@ -142,7 +142,7 @@ class Outbox:
 class Inbox:
     """The main process's end of the connection to one worker."""
 
-    def __init__(self, connection: Connection, spares: list[blocks.Block]) -> None:
+    def __init__(self, connection: Connection, spares: list[blocks.SharedFile]) -> None:
         self.connection = connection
         self.leases = blocks.Leases(spares)
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rushlight.utils.data import bridge, payload
-from rushlight.utils.data.blocks import Block
+from rushlight.utils.data.blocks import Block, receive_spares
 from rushlight.utils.data.collate import CollateMap, default_collate_fn_map
 from rushlight.utils.data.errors import describe
 from rushlight.utils.data.fetch import Exhausted, IterableFetcher, MapFetcher, fetcher
@@ -135,8 +135,8 @@ def main(
     """Run a worker until the main process ends the connection or is gone.
 
     Args:
-        job: None when the connection brings it, because it could not be inherited.
-        spares: blocks of an earlier pass to write into; inherited too.
+        job: None when it is not inherited: then the connection brings blocks and it.
+        spares: blocks of an earlier pass to write into.
         to_close: inherited connections of others.
     """
     # Ctrl-C reaches the whole process group; the main process decides what becomes of its workers.
@@ -150,6 +150,8 @@ def main(
     gc.freeze()
     bridge.use_one_thread()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        if job is None:
+            spares = receive_spares(connection)
         _serve(Outbox(connection, spares), job, worker_id, base_seed)
 
 
