@@ -134,7 +134,7 @@ def test_unknown_divergences_and_registered_ones():
         pass
 
     with pytest.raises(NotImplementedError, match="Normal"):
-        D.kl_divergence(D.Normal(0.0, 1.0), D.Gamma(1.0, 1.0))
+        D.kl_divergence(D.Normal(0.0, 1.0), D.Cauchy(1.0, 1.0))
 
     @D.register_kl(Mine, Mine)
     def formula(p, q):
@@ -225,3 +225,138 @@ def test_registered_transforms_lead_to_their_sets():
     assert bool(c.lower_cholesky.check(factor)) and bool(c.positive_definite.check(factor @ factor.mT))
     with pytest.raises(NotImplementedError, match="no transform"):
         D.biject_to(c.boolean)
+
+
+POINTS = {
+    "LowRank": lambda D, t: (
+        D.LowRankMultivariateNormal(t([1.0, 2.0]), t([[1.0], [0.5]]), t([[1.0, 2.0], [0.5, 3.0]])), t([0.5, 1.0])),
+    "Wishart": lambda D, t: (D.Wishart(t([3.5, 6.0]), t([[2.0, 0.3], [0.3, 1.0]])), t([[3.0, 0.1], [0.1, 2.0]])),
+    "LKJ": lambda D, t: (D.LKJCholesky(2, t([0.5, 2.0])), t([[1.0, 0.0], [0.6, 0.8]])),
+    "VonMises": lambda D, t: (D.VonMises(t([0.1, 1.0]), t([0.5, 200.0])), t([0.3, 1.1])),
+    "GeneralizedPareto": lambda D, t: (
+        D.GeneralizedPareto(t([0.0, 1.0, 0.0]), t([1.0, 2.0, 1.0]), t([0.3, -0.4, 0.0])), t([0.5, 1.5, 0.7])),
+}  # fmt: skip
+MOMENTS = ("mean", "mode", "variance", "covariance_matrix", "precision_matrix", "scale_tril")
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_densities_and_moments_are_those_of_torch(name):
+    torch = pytest.importorskip("torch")
+
+    def found(lib):
+        distribution, point = POINTS[name](lib.distributions, lib.tensor)
+        one = distribution.expand((2, *distribution.batch_shape))
+        values = [distribution.log_prob(point), one.log_prob(point)]
+        if lib is rushlight:
+            assert one.sample((4,)).shape == (4, *one.batch_shape, *one.event_shape)
+        if name != "LKJ":
+            values += [getattr(distribution, moment) for moment in MOMENTS if hasattr(type(distribution), moment)]
+        return [*values, distribution.entropy()] if name in ("LowRank", "Wishart", "GeneralizedPareto") else values
+
+    for theirs, ours in zip(found(torch), found(rushlight), strict=True):
+        theirs = rushlight.from_numpy(theirs.detach().numpy())
+        assert rushlight.allclose(theirs, ours, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_generalised_pareto_is_exponential_in_the_limit_and_inverts():
+    p = rushlight.rand(50, dtype=rushlight.float64)
+    for c in (-0.7, 0.0, 0.4, 2.0):
+        d = D.GeneralizedPareto(tensor(1.0, dtype=p.dtype), tensor(2.0, dtype=p.dtype), tensor(c, dtype=p.dtype))
+        assert rushlight.allclose(d.cdf(d.icdf(p)), p) and bool(d.support.check(d.icdf(p)).all())
+    near = D.GeneralizedPareto(0.0, 1.0, 1e-12).log_prob(tensor(2.0))
+    assert near.item() == pytest.approx(D.Exponential(1.0).log_prob(tensor(2.0)).item())
+    with pytest.raises(ValueError, match="support"):
+        D.GeneralizedPareto(0.0, 1.0, -0.5).log_prob(tensor(2.5))
+
+
+@pytest.mark.parametrize("concentration", [1e-6, 0.5, 30.0])
+def test_angles_follow_their_density(concentration):
+    d = D.VonMises(tensor(2.0, dtype=rushlight.float64), tensor(concentration, dtype=rushlight.float64))
+    x = rushlight.linspace(-math.pi, math.pi, 4001, dtype=rushlight.float64)
+    density = d.log_prob(x).exp()
+    assert rushlight.trapezoid(density, x).item() == pytest.approx(1, abs=1e-4)
+    rushlight.manual_seed(0)
+    samples = d.sample((8000,))
+    assert samples.min().item() >= -math.pi and samples.max().item() < math.pi
+    assert 1 - (samples - 2).cos().mean().item() == pytest.approx(d.variance.item(), abs=0.04)
+
+
+def test_matrices_follow_their_moments():
+    rushlight.manual_seed(0)
+    wishart = D.Wishart(5.0, tensor([[2.0, 0.3], [0.3, 1.0]]))
+    samples = wishart.sample((6000,))
+    assert rushlight.allclose(samples.mean(0), wishart.mean, rtol=0.05, atol=0.05)
+    assert rushlight.allclose(samples.var(0), wishart.variance, rtol=0.15)
+    for c in (0.5, 1.0, 4.0):
+        factors = D.LKJCholesky(3, c).sample((4000,))
+        assert bool(D.constraints.corr_cholesky.check(factors).all())
+        correlation = (factors @ factors.mT)[:, [0, 0, 1], [1, 2, 2]]
+        # Each is 2 b - 1 for a beta number b with both parameters c - 1 + dim / 2.
+        expected = 1 / (2 * (c + 0.5) + 1)
+        assert rushlight.allclose(correlation.var(0), tensor(expected), rtol=0.12)
+    low_rank = D.LowRankMultivariateNormal(tensor([1.0, 2.0]), tensor([[1.0], [0.5]]), tensor([1.0, 2.0]))
+    assert rushlight.allclose(low_rank.sample((6000,)).T.cov(), low_rank.covariance_matrix, rtol=0.1, atol=0.1)
+    with pytest.warns(UserWarning, match="singular"):
+        D.Wishart(1.5, rushlight.eye(2))
+    for bad in (lambda: D.Wishart(0.5, rushlight.eye(2)), lambda: D.LKJCholesky(1), lambda: D.Wishart(3.0)):
+        with pytest.raises(ValueError):
+            bad()
+
+
+FAMILIES = {
+    "Beta": lambda D, t: D.Beta(t([2.0, 0.7]), t([3.0, 1.2])),
+    "ContinuousBernoulli": lambda D, t: D.ContinuousBernoulli(t([0.3, 0.8])),
+    "Exponential": lambda D, t: D.Exponential(t([2.0, 0.5])),
+    "Gamma": lambda D, t: D.Gamma(t([2.0, 3.5]), t([1.0, 2.0])),
+    "Gumbel": lambda D, t: D.Gumbel(t([0.1, 0.5]), t([1.0, 2.0])),
+    "Laplace": lambda D, t: D.Laplace(t([0.1, 0.5]), t([1.0, 2.0])),
+    "Normal": lambda D, t: D.Normal(t([0.1, 0.5]), t([1.0, 2.0])),
+    "Pareto": lambda D, t: D.Pareto(t([1.0, 0.5]), t([3.0, 4.0])),
+    "inner": lambda D, t: D.Uniform(t([0.1, 0.6]), t([0.5, 0.8])),
+    "outer": lambda D, t: D.Uniform(t([-1.0, 0.2]), t([0.5, 2.8])),
+    "Bernoulli": lambda D, t: D.Bernoulli(t([0.3, 0.6])),
+    "Poisson": lambda D, t: D.Poisson(t([2.0, 0.5])),
+    "Binomial": lambda D, t: D.Binomial(3, t([0.3, 0.6])),
+    "low rank": lambda D, t: D.LowRankMultivariateNormal(t([1.0, 2.0]), t([[1.0], [0.5]]), t([[1.0, 2.0], [0.5, 3.0]])),
+    "full": lambda D, t: D.MultivariateNormal(t([0.0, 1.0]), t([[2.0, 0.3], [0.3, 1.0]])),
+}
+
+
+def test_divergences_between_families_are_those_of_torch():
+    torch = pytest.importorskip("torch")
+    known = 0
+    for p in FAMILIES.values():
+        for q in FAMILIES.values():
+            pair = [(p(lib.distributions, lib.tensor), q(lib.distributions, lib.tensor)) for lib in (torch, rushlight)]
+            try:
+                expected = torch.distributions.kl_divergence(*pair[0])
+            except NotImplementedError:
+                with pytest.raises(NotImplementedError):
+                    D.kl_divergence(*pair[1])
+                continue
+            except RuntimeError:  # PyTorch does not broadcast all pairs of batches of low-rank normal vectors
+                continue
+            known += 1
+            ours = D.kl_divergence(*pair[1])
+            assert rushlight.allclose(rushlight.from_numpy(expected.numpy()), ours, rtol=1e-4, atol=1e-5), pair[1]
+    assert known > 80
+
+
+def test_the_divergence_of_wishart_matrices_is_the_mean_of_the_log_ratio():
+    rushlight.manual_seed(0)
+    p, q = D.Wishart(5.0, tensor([[2.0, 0.3], [0.3, 1.0]])), D.Wishart(4.0, tensor([[1.0, -0.2], [-0.2, 1.5]]))
+    samples = p.sample((8000,))
+    ratio = p.log_prob(samples) - q.log_prob(samples)
+    assert D.kl_divergence(p, q).item() == pytest.approx(ratio.mean().item(), abs=0.06)
+    assert D.kl_divergence(p, p).item() == pytest.approx(0, abs=1e-5)
+
+
+def test_triangles_become_vectors_and_back():
+    from rushlight.distributions import utils  # not reachable from the namespace
+
+    m = rushlight.randn(2, 3, 3)
+    for diagonal in (-1, 0, 1):
+        vector = utils.tril_matrix_to_vec(m, diagonal)
+        assert rushlight.equal(utils.vec_to_tril_matrix(vector, diagonal), m.tril(diagonal))
+    with pytest.raises(ValueError, match="lower triangle"):
+        utils.vec_to_tril_matrix(rushlight.ones(2))

@@ -54,6 +54,8 @@ _FAMILIES = {
 _ELSEWHERE = {
     "torch.cuda.amp": "rushlight.amp.cuda",
     "torch.autograd.variable": "rushlight.autograd",
+    "torch.distributions.relaxed_bernoulli": "rushlight.distributions.relaxed",
+    "torch.distributions.relaxed_categorical": "rushlight.distributions.relaxed",
     **{f"torch.{package}.{x}": f"rushlight.{package}" for package, names in _FAMILIES.items() for x in names.split()},
 }
 

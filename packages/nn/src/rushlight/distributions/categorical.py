@@ -104,12 +104,10 @@ class Categorical(Distribution):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """Categorical with choices as one-hot vectors."""
+class OverChoices(Distribution):
+    """Vectors `(k)` with an element per choice; the base of distributions that are given by a Categorical."""
 
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support: Any = constraints.one_hot
-    has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
@@ -130,6 +128,13 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> Any:
         """The shape of the parameter."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(OverChoices):
+    """Categorical with choices as one-hot vectors."""
+
+    support: Any = constraints.one_hot
+    has_enumerate_support = True
 
     @property
     def mean(self) -> Tensor:
@@ -176,10 +181,8 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(OverChoices):
     """Counts of each of k choices in `total_count` draws."""
-
-    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -187,24 +190,12 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args)
-        event = self._categorical.param_shape[-1:]
-        super().__init__(self._categorical.batch_shape, event, validate_args)
+        super().__init__(probs, logits, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         """The set of values."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probability of each choice."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithm of each probability."""
-        return self._categorical.logits
 
     @property
     def mean(self) -> Tensor:

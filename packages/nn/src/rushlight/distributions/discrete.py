@@ -11,10 +11,10 @@ from rushlight.distributions.distribution import ExponentialFamily
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.utils import (
     broadcast_all,
+    clamp_probs,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
-    tiny_clamped,
 )
 from rushlight.nn import functional as F
 
@@ -323,13 +323,13 @@ class ContinuousBernoulli(_Binary):
     def _safe(self) -> tuple[Tensor, Tensor]:
         """Probabilities moved out of the middle, where the formulas divide by zero, and which of them were not
         there."""
-        probs = tiny_clamped(self.probs)
+        probs = clamp_probs(self.probs)
         outside = (probs <= self._lims[0]) | (probs > self._lims[1])
         return rushlight.where(outside, probs, self._lims[0]), outside
 
     def _log_norm(self) -> Tensor:
         cut, outside = self._safe()
-        x = (tiny_clamped(self.probs) - 0.5) ** 2
+        x = (clamp_probs(self.probs) - 0.5) ** 2
         value = ((-cut).log1p() - cut.log()).abs().log() - (1 - 2 * cut).abs().log()
         return rushlight.where(outside, value, 0.6931471805599453 + (4 / 3 + 104 / 45 * x) * x)
 
@@ -337,7 +337,7 @@ class ContinuousBernoulli(_Binary):
     def mean(self) -> Tensor:
         """The mean."""
         cut, outside = self._safe()
-        x = tiny_clamped(self.probs) - 0.5
+        x = clamp_probs(self.probs) - 0.5
         exact = cut / (2 * cut - 1) + 1 / ((-cut).log1p() - cut.log())
         return rushlight.where(outside, exact, 0.5 + (1 / 3 + 16 / 45 * x**2) * x)
 
@@ -345,7 +345,7 @@ class ContinuousBernoulli(_Binary):
     def variance(self) -> Tensor:
         """The variance."""
         cut, outside = self._safe()
-        x = (tiny_clamped(self.probs) - 0.5) ** 2
+        x = (clamp_probs(self.probs) - 0.5) ** 2
         exact = cut * (cut - 1) / (1 - 2 * cut) ** 2 + 1 / ((-cut).log1p() - cut.log()) ** 2
         return rushlight.where(outside, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
@@ -375,5 +375,5 @@ class ContinuousBernoulli(_Binary):
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""
-        probs = tiny_clamped(self.probs)
+        probs = clamp_probs(self.probs)
         return self.mean * ((-probs).log1p() - probs.log()) - self._log_norm() - (-probs).log1p()

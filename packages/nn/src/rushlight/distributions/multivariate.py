@@ -12,6 +12,39 @@ from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import lazy_property
 
 
+def given_matrix(
+    covariance_matrix: Tensor | None, precision_matrix: Tensor | None, scale_tril: Tensor | None
+) -> tuple[str, Tensor]:
+    """The name and value of the one matrix that is given.
+
+    Raises ValueError for none, several, or less than two dimensions.
+    """
+    options = {
+        "covariance_matrix": covariance_matrix,
+        "scale_tril": scale_tril,
+        "precision_matrix": precision_matrix,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if len(given) != 1:
+        raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+    ((name, matrix),) = given.items()
+    if matrix.dim() < 2:
+        raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+    return name, matrix
+
+
+def lower_factor(name: str, matrix: Tensor) -> Tensor:
+    """The lower triangular factor of the covariance, from the matrix of that name."""
+    if name == "scale_tril":
+        return matrix
+    if name == "covariance_matrix":
+        return rushlight.linalg.cholesky(matrix)
+    # The inverse of an upper factor of the precision is a lower factor of the covariance.
+    upper = rushlight.linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
+    identity = rushlight.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return rushlight.linalg.solve_triangular(upper, identity, upper=False)
+
+
 class MultivariateNormal(Distribution):
     """Vectors `loc + L @ z` of standard normal numbers z, given by covariance `L @ L.T`, precision (its inverse) or
     `L`.
@@ -42,32 +75,12 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        options = {
-            "covariance_matrix": covariance_matrix,
-            "scale_tril": scale_tril,
-            "precision_matrix": precision_matrix,
-        }
-        given = {name: value for name, value in options.items() if value is not None}
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+        name, matrix = given_matrix(covariance_matrix, precision_matrix, scale_tril)
         batch = rushlight.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand((*batch, loc.shape[-1]))
         self.__dict__[name] = matrix.expand((*batch, *matrix.shape[-2:]))
         super().__init__(batch, self.loc.shape[-1:], validate_args)
-        self._factor = matrix if name == "scale_tril" else self._factorised(name, matrix)
-
-    @staticmethod
-    def _factorised(name: str, matrix: Tensor) -> Tensor:
-        """The lower triangular factor of the covariance."""
-        if name == "covariance_matrix":
-            return rushlight.linalg.cholesky(matrix)
-        flipped = rushlight.linalg.cholesky(matrix.flip((-2, -1)))
-        upper = flipped.flip((-2, -1)).mT
-        identity = rushlight.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-        return rushlight.linalg.solve_triangular(upper, identity, upper=False)
+        self._factor = lower_factor(name, matrix)
 
     def _parameter_dims(self, name: str) -> int | None:
         return {"loc": 1}.get(name, 2 if name in self.arg_constraints else None)

@@ -7,9 +7,8 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.categorical import OverChoices
 from rushlight.distributions.discrete import _Binary
-from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.transformed import TransformedDistribution
 from rushlight.distributions.transforms_scalar import (
     ExpTransform,
@@ -18,13 +17,15 @@ from rushlight.distributions.transforms_scalar import (
 from rushlight.distributions.utils import broadcast_all
 
 
-class _LogitRelaxed(_Binary):
+class LogitRelaxedBernoulli(_Binary):
     """The log-odds of RelaxedBernoulli."""
 
     support: Any = constraints.real
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Any, logits: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         self.temperature = temperature
         self._take(probs, logits)
         super().__init__(self._given.shape, validate_args=validate_args)
@@ -72,34 +73,23 @@ class RelaxedBernoulli(_Relaxed):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        super().__init__(_LogitRelaxed(temperature, probs, logits), SigmoidTransform(), validate_args)
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-class _ExpRelaxed(Distribution):
+class ExpRelaxedCategorical(OverChoices):
     """The logarithm of RelaxedOneHotCategorical."""
 
-    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Any = constraints.real_vector
     has_rsample = True
 
     def _parameter_dims(self, name: str) -> int | None:
         return None if name == "temperature" else super()._parameter_dims(name)
 
-    def __init__(self, temperature: Any, probs: Any, logits: Any, validate_args: bool | None = None) -> None:
-        self._categorical = Categorical(probs, logits)
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         self.temperature = temperature
-        event = self._categorical.param_shape[-1:]
-        super().__init__(self._categorical.batch_shape, event, validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probability of each choice."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithm of each probability."""
-        return self._categorical.logits
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values that are differentiable functions of the parameters."""
@@ -128,4 +118,4 @@ class RelaxedOneHotCategorical(_Relaxed):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        super().__init__(_ExpRelaxed(temperature, probs, logits), ExpTransform(), validate_args)
+        super().__init__(ExpRelaxedCategorical(temperature, probs, logits), ExpTransform(), validate_args)

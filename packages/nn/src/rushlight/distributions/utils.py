@@ -20,7 +20,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(rushlight.broadcast_tensors(*made))
 
 
-def tiny_clamped(probs: Tensor) -> Tensor:
+def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1, so that their logarithms are finite."""
     eps = rushlight.finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
@@ -33,7 +33,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log-odds, or log-probabilities."""
-    inside = tiny_clamped(probs)
+    inside = clamp_probs(probs)
     return inside.log() - (-inside).log1p() if is_binary else inside.log()
 
 
@@ -51,6 +51,27 @@ class lazy_property:
             value = self.wrapped(instance)
         setattr(instance, self.wrapped.__name__, value)
         return value
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements of `(*, n, n)` up to a diagonal, row by row: `(*, k)`."""
+    n = mat.shape[-1]
+    if not -n < diag < n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n + 1}, {n - 1}].")
+    rows, columns = rushlight.tril_indices(n, n, diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """What `tril_matrix_to_vec` took apart: `(*, k)` to `(*, n, n)`, with zeros above the diagonal."""
+    k = vec.shape[-1]
+    n = round((((1 + 2 * diag) ** 2 + 8 * k + 4 * abs(diag) * (diag + 1)) ** 0.5 - 1 - 2 * diag) / 2)
+    rows, columns = rushlight.tril_indices(n, n, diag)
+    if len(rows) != k:
+        raise ValueError(f"a vector of {k} elements is not the lower triangle, diagonal {diag}, of a square matrix")
+    made = rushlight.zeros((*vec.shape[:-1], n, n), dtype=vec.dtype, device=vec.device)
+    made[..., rows, columns] = vec
+    return made
 
 
 def sum_last(value: Tensor, n: int) -> Tensor:

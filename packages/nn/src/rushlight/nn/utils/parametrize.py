@@ -59,7 +59,8 @@ class ParametrizationList(ModuleList):
         self.ntensors = 1 if self.is_tensor else len(start)
         grads = isinstance(original, Parameter)
         for name, value in self._named(start):
-            if isinstance(value, Parameter) or not grads:
+            # One original may be the parameter itself; of several, each is a parameter of its own.
+            if not grads or (self.is_tensor and isinstance(value, Parameter)):
                 kept = value
             else:
                 kept = Parameter(value, original.requires_grad and (value.is_floating_point() or value.is_complex()))
