@@ -119,33 +119,54 @@ class BatchLevel:
 
     def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
         """Run an op call for all samples, and record what concerns the samples."""
-        own = [self.owns(x) for x in operands]
-        if any(mine and x._meta.requires_grad for x, mine in zip(operands, own)):
-            return _recording(op, operands, params, tuple(own))(*operands)
+        for x in operands:
+            if isinstance(x, Tensor) and x._meta.requires_grad and self.owns(x):
+                return _recording(self, op, operands, params)(*operands)
         return self.run(op, operands, params)
 
     def run(self, op: Op, operands: tuple, params: tuple) -> Any:
         """Run an op call for all samples, in the level's surroundings."""
-        parts = [self.unwrapped(x) for x in operands]
-        values, batched = tuple([value for value, _ in parts]), tuple([b for _, b in parts])
-        own = any(map(self.owns, operands))
+        values: list = []
+        batched: list[bool] = []
+        own = False
+        for x in operands:  # `unwrapped` spelled out: every call passes here
+            is_batched = False
+            if isinstance(x, Tensor) and type(samples := x._array) is Samples and samples.level is self:
+                own, x, is_batched = True, samples.value, samples.batched
+            values.append(x)
+            batched.append(is_batched)
         with dispatch.below():
-            if any(batched) or op.random:
-                results, batched_results = run_for_each(self, op, values, batched, params)
+            if True in batched or op.random:
+                results, is_batched = run_for_each(self, op, tuple(values), tuple(batched), params)
             else:
-                results, batched_results = op.apply(values, params), False
+                results, is_batched = op.apply(tuple(values), params), False
         if op.mutates:
-            target = operands[op.mutates[0]]
-            if self.owns(target):
-                target.storage().version += 1
-            return target
-        if not own and not batched_results:
+            return self._written(operands[op.mutates[0]])
+        if not own and not is_batched:
             return results
-        several = results if isinstance(results, tuple) else (results,)
-        made = tuple([self.wrapped(r, batched_results) for r in several])
-        if op.kind == "view":
-            _note_views(op, operands, params, made, isinstance(results, tuple))
-        return made if isinstance(results, tuple) else made[0]
+        if op.kind != "view":
+            if isinstance(results, tuple):
+                return tuple([self.wrapped(r, is_batched) for r in results])
+            return self.wrapped(results, is_batched)
+        return self._views(op, operands, params, results, is_batched)
+
+    def _written(self, target: Tensor) -> Tensor:
+        """The target of an op that wrote into it."""
+        if self.owns(target):
+            target.storage().version += 1
+        return target
+
+    def _views(self, op: Op, operands: tuple, params: tuple, results: Any, batched: bool) -> Any:
+        """The results of a view op, which know how they were made, as those of its plan do."""
+        x, *numbers = operands
+        several = isinstance(results, tuple)
+        made = []
+        for i, value in enumerate(results if several else (results,)):
+            y = self.wrapped(value, batched)
+            y._storage = x.storage()
+            y._auto = None if op is prims.detach else (x, op, tuple(numbers), params, i if several else None)
+            made.append(y)
+        return tuple(made) if several else made[0]
 
     def follow(self, made: Tensor, like: Any) -> Tensor:
         """A fresh tensor, with memory for each sample if `like` is batched."""
@@ -162,14 +183,6 @@ def _room(m: Meta, size: int, like: Any) -> Tensor:
     """Memory for a number of tensors with this metadata."""
     extent = 1 + sum([(n - 1) * s for n, s in zip(m.shape, m.strides)]) if m.numel else 1
     return dispatch.follow(empty_strided((size, *m.shape), (extent, *m.strides), dtype=m.dtype, device=m.device), like)
-
-
-def _note_views(op: Op, operands: tuple, params: tuple, made: tuple, several: bool) -> None:
-    """Say of views how they were made, as the plan of a view op does."""
-    x, *numbers = operands
-    for i, y in enumerate(made):
-        y._storage = x.storage()
-        y._auto = None if op is prims.detach else (x, op, tuple(numbers), params, i if several else None)
 
 
 _samples: dict[Meta, Meta] = {}
@@ -189,25 +202,24 @@ def sample_meta(m: Meta) -> Meta:
 _recordings: dict[tuple, Callable] = {}
 
 
-def _recording(op: Op, operands: tuple, params: tuple, own: tuple[bool, ...]) -> Callable:
+def _recording(level: BatchLevel, op: Op, operands: tuple, params: tuple) -> Callable:
     """The plan that runs a call on tensors of a level and records it. Other operands concern what is outside."""
-    metas = tuple([m if mine or m is None else m.with_grad(False) for m, mine in zip(map(meta_of, operands), own)])
+    metas = tuple([x._meta if level.owns(x) else (m := meta_of(x)) and m.with_grad(False) for x in operands])
     key = (op, metas, params)
     plan = _recordings.get(key)
     if plan is None:
         if len(_recordings) >= _LIMIT:
             _recordings.clear()
+        assert dispatch.autograd is not None
         out = op.infer(*metas, *params)
-        plan = _recordings[key] = dispatch.autograd(
-            op, metas, params, out, lambda *xs: _level_of(xs).run(op, xs, params)
-        )
+        plan = _recordings[key] = dispatch.autograd(op, metas, params, out, lambda *xs: _running(op, xs, params))
     return plan
 
 
-def _level_of(operands: tuple) -> BatchLevel:
-    handler = dispatch.current()
-    assert isinstance(handler, BatchLevel)
-    return handler
+def _running(op: Op, operands: tuple, params: tuple) -> Any:
+    """Run a call on the level that sees it first."""
+    level: Any = dispatch.current()
+    return level.run(op, operands, params)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.batches import new_level, over_batch
-from rushlight.autograd.memory import zeros_for
+from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad
 from rushlight.core.tensor import Tensor
 from rushlight.func.arguments import Argnums, check_smooth, chosen
@@ -63,6 +63,9 @@ def _rows(level: ReverseLevel, y: Tensor, chunk_size: int | None) -> list[Tensor
     count = y.numel()
     if not count:
         return [filled((*y.shape, *x.shape), 0, x.dtype, x.device) for x in level.inputs]
+    if count == 1:  # a gradient, for which no batch is needed
+        found = level.gradients([y], [ones(y._meta)])
+        return [g.reshape((*y.shape, *x.shape)) for x, g in zip(level.inputs, found)]
     weights = eye(count, dtype=y.dtype, device=y.device).reshape(count, *y.shape)
     chunks = [over_batch(lambda w: level.gradients([y], [w]), some) for some in weights.split(chunk_size or count)]
     return [cat(parts).reshape((*y.shape, *x.shape)) for x, parts in zip(level.inputs, zip(*chunks))]

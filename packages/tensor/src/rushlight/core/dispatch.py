@@ -54,14 +54,16 @@ def push(handler: Handler | None) -> Iterator[None]:
         HANDLERS.pop()
 
 
-@contextlib.contextmanager
-def below() -> Iterator[None]:
+class below:
     """Run the block with the innermost handler taken off, as handlers do for their own op calls."""
-    handler = _local.stack.pop()
-    try:
-        yield
-    finally:
-        _local.stack.append(handler)
+
+    __slots__ = ("handler",)
+
+    def __enter__(self) -> None:
+        self.handler = _local.stack.pop()
+
+    def __exit__(self, *exception: Any) -> None:
+        _local.stack.append(self.handler)
 
 
 # Installed by rushlight.autograd: `autograd(op, metas, params, out, run)` returns the plan to use for operands of
