@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from rushlight.core.declare import broadcast_shapes_of
+from rushlight.core import scalar as s
+from rushlight.core.declare import broadcast_shapes_of, elementwise
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
@@ -136,6 +137,12 @@ def soft_margin_loss(
     return reduced("soft_margin_loss", -logsigmoid(target * input), legacy_reduction(reduction, size_average, reduce))
 
 
+@elementwise(method=False, public=False, supports="float", name="binary_cross_entropy", domain=(0.0, 1.0))
+def binary_cross_entropy_op(input, target):
+    """`-(target log(input) + (1 - target) log(1 - input))` with logarithms of at least -100."""
+    return -(s.maximum(s.log(input), -100) * target + s.maximum(s.log1p(-input), -100) * (1 - target))
+
+
 @function(namespace="nn.functional", method=False, out=False)
 def binary_cross_entropy(
     input: Tensor,
@@ -166,7 +173,7 @@ def binary_cross_entropy(
             "binary_cross_entropy: all elements of input should be between 0 and 1; use "
             "binary_cross_entropy_with_logits"
         )
-    loss = -(input.log().clamp(min=-100) * target + (-input).log1p().clamp(min=-100) * (1 - target))
+    loss = binary_cross_entropy_op(input, target)
     return reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
 
 

@@ -25,6 +25,12 @@ def _sinc(g, input):
     return where_op(zero, 0, g * conj(slope))
 
 
+def _square_of_radius(y, x):
+    """1 at the origin, for gradients of 0 there."""
+    square = y * y + x * x
+    return where_op(square == 0, 1, square)
+
+
 vjp(prims.sin, input=lambda g, input: g * conj(cos(input)))
 vjp(prims.cos, input=lambda g, input: g * -conj(sin(input)))
 vjp(prims.tan, input=lambda g, ans: g * conj(ans * ans + 1))
@@ -39,8 +45,8 @@ vjp(prims.acosh, input=_acosh)
 vjp(prims.atanh, input=lambda g, input: g / conj(1 - input * input))
 vjp(
     prims.atan2,
-    input=lambda g, input, other: g * (other / (input * input + other * other)),
-    other=lambda g, input, other: g * -(input / (input * input + other * other)),
+    input=lambda g, input, other: g * (other / _square_of_radius(input, other)),
+    other=lambda g, input, other: g * -(input / _square_of_radius(input, other)),
 )
 vjp(prims.sinc, input=_sinc)
 vjp(prims.deg2rad, input=lambda g: g * (math.pi / 180))
