@@ -16,7 +16,7 @@ from rushlight.kernels.recurrent import CELLS
 def cases(draw):
     """A layer, its input and states, and gradients of its results."""
     mode = draw(st.sampled_from(sorted(CELLS)))
-    dtype = draw(st.sampled_from([np.float32, np.float64] if mode == "LSTM" else [np.float32]))  # each is compiled
+    dtype = np.float64 if mode == "RNN_TANH" else np.float32  # not both for all: each kernel is compiled
     cell, units = CELLS[mode], draw(st.sampled_from([1, 5, 16, 33]))
     width = draw(st.integers(1, units)) if mode == "LSTM" and draw(st.booleans()) else None
     batch, times = draw(st.integers(1, 20)), draw(st.integers(1, 4))

@@ -21,8 +21,9 @@ from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.recurrent import Cell
 from rushlight.kernels.source import SHORT
 
-# Multiply-adds from which on native code is worth waiting for a compiler, once a machine.
-WORTH = 1 << 12
+# Multiply-adds from which on native code is worth waiting for a compiler, once a machine: a step takes 20 us with it,
+# most of them in Python, and 40 with numpy.
+WORTH = 1 << 9
 # Most and fewest rows of a block: four tiles of rows pay for fetching the weights, and less than four rows leave the
 # processor waiting for sums.
 MOST_ROWS, FEWEST_ROWS = 56, 4
@@ -124,12 +125,12 @@ def _forward_numpy(x: np.ndarray, rows: Rows, layer: Layer, saves: bool, made: F
 
 
 def _forward_native(x: np.ndarray, rows: Rows, layer: Layer, saves: bool, made: Forward) -> None:
-    cell, dtype, batch = layer.cell, x.dtype, rows.batch
+    cell, dtype, batch, threads = layer.cell, x.dtype, rows.batch, pool.get_num_threads()
     weights, wide = _packed(layer.weight_hh.T)
     projects = layer.weight_hr is not None
     project, narrow = _packed(layer.weight_hr.T) if layer.weight_hr is not None else (weights, 0)
     bias = np.zeros(cell.gates * layer.units, dtype) if layer.bias_hh is None else np.ascontiguousarray(layer.bias_hh)
-    words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype)
+    words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype, threads)
     products, narrows = allocator.empty((batch, wide), dtype), allocator.empty((batch, narrow), dtype)
     run_kernel(
         _forward_kernel(cell, saves, projects, dtype), blocks, 1,
@@ -236,12 +237,12 @@ def _backward_native(
     grad: np.ndarray, dh: np.ndarray, dc: np.ndarray, start: tuple[np.ndarray, np.ndarray | None], made: Forward,
     rows: Rows, layer: Layer, parts: _Parts,
 ) -> None:  # fmt: skip
-    cell, dtype = layer.cell, grad.dtype
+    cell, dtype, threads = layer.cell, grad.dtype, pool.get_num_threads()
     weights, narrow = _packed(layer.weight_hh)
     projects = layer.weight_hr is not None
     project, wide = _packed(layer.weight_hr) if layer.weight_hr is not None else (weights, 0)
     h_start, c_start = (np.ascontiguousarray(dc if state is None else state) for state in start)
-    words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype)
+    words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype, threads)
     products = allocator.empty((rows.batch, wide), dtype)
     run_kernel(
         _backward_kernel(cell, projects, dtype), blocks, 1, words, steps, grad, weights, project, h_start, c_start,
@@ -263,11 +264,11 @@ def _packed(weights: np.ndarray) -> tuple[np.ndarray, int]:
     return panels, wide
 
 
+@lru_cache(256)
 def _plan(
-    rows: Rows, units: int, width: int, reverse: bool, wide: int, narrow: int, dtype: np.dtype
+    rows: Rows, units: int, width: int, reverse: bool, wide: int, narrow: int, dtype: np.dtype, threads: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The words and steps of a kernel, and the number of its tasks. The result does not depend on them."""
-    threads = pool.get_num_threads()
+    """The words and steps of a kernel, and the number of its tasks, on which results do not depend."""
     blocks = max(-(-rows.batch // MOST_ROWS), min(threads, rows.batch // FEWEST_ROWS), 1)
     words = [units, width, rows.batch, blocks, len(rows.first), reverse, rows.pitch, wide, narrow]
     words.append(gemm_kernels.tile(dtype))
