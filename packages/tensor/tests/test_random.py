@@ -128,3 +128,21 @@ def test_small_draws_are_parts_of_a_large_one(draw, dtype):
         assert rushlight.equal(part, large[start : start + n])
         part.zero_()  # what is drawn ahead is nobody's
         start += -(-n // each) * each
+
+
+@pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.float64, rushlight.float16, rushlight.bfloat16])
+@pytest.mark.parametrize("count", [16, 100_000])
+def test_ranges_and_scales_of_draws(dtype, count):
+    x = rushlight.empty(count, dtype=dtype).uniform_(-3, 5)
+    assert x.min() >= -3 and x.max() < 5 and not bool((x == x[0]).all())
+    assert bool((rushlight.empty(count, dtype=dtype).uniform_(2, 2) == 2).all())
+    y = rushlight.empty(count, dtype=dtype).normal_(10, 0.5).float()
+    assert abs(y.mean() - 10) < 3 / count**0.5 + 0.01 and y.min() > 5 and y.max() < 15
+
+
+def test_filling_counts_as_writing():
+    x = rushlight.zeros(4)
+    before = x._version
+    view = x[:2]
+    assert x.uniform_(1, 2) is x and x._version == before + 1 and bool((view >= 1).all())
+    assert view.normal_() is view and x._version == before + 2

@@ -119,7 +119,7 @@ def _unary(op: Op) -> Callable:
     def call(input, *, out=None):
         return enter(input) if out is None else apply_into(op, out, (checked(input),))
 
-    return native.front(call, plans, 1)
+    return native.front(call, plans, "enter", 1, False)
 
 
 def check_tensors(op: Op, operands: tuple, tensors: tuple[str, ...]) -> None:
@@ -158,7 +158,7 @@ def _binary(op: Op, tensors: tuple[str, ...] | None) -> Callable:
     def call(input, other, *, out=None):
         return enter(input, other) if out is None else apply_into(op, out, checked(input, other))
 
-    return native.front(call, plans, 2)
+    return native.front(call, plans, "enter", 2, False)
 
 
 def _any_arity(op: Op, tensors: tuple[str, ...]) -> Callable:
@@ -191,9 +191,11 @@ def _inplace(twin: Op, op: Op) -> Callable:
         def call(self, *args, **kwargs):
             return twin.apply((self, *args, *kwargs.values()))
     else:
-        signature = inspect.signature(op.scalar)
+        signature, count = inspect.signature(op.scalar), len(op.operands) - 1
 
         def call(self, *args, **kwargs):
+            if not kwargs and len(args) == count:
+                return twin.apply((self, *args))
             bound = signature.bind(self, *args, **kwargs)
             bound.apply_defaults()
             return twin.apply(bound.args)
@@ -227,7 +229,7 @@ def _forward(op: Op) -> Callable:
     def operate(self, other):
         return enter(self, other)
 
-    return native.front(operate, plans, 2)
+    return native.front(operate, plans, "enter", 2, False)
 
 
 def _reverse(op: Op, operator: str) -> Callable:
@@ -247,7 +249,7 @@ def _reverse(op: Op, operator: str) -> Callable:
     def operate(self, other):
         return enter(self, other)
 
-    return native.front(operate, plans, 2, swapped=True)
+    return native.front(operate, plans, "enter", 2, True)
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}

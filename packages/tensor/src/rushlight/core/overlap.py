@@ -18,6 +18,7 @@ def check_apart(name: str, target: np.ndarray, sources: Any, itself: bool = Fals
             type(source) is np.ndarray
             and source.ndim
             and not (itself and source is target)
+            and not (source.base is None and target.base is None and source is not target)  # each has its own memory
             and np.may_share_memory(target, source)
             and _is_dense(target)
             and _is_dense(source)

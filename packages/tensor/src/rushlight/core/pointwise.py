@@ -59,7 +59,7 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
     if natural and out.contiguous and out.ndim and (out.ndim == 1 or all(m.weak or m.contiguous for m in metas)):
         fast = _fast_plan(function, metas, casters, compute, out)
         if fast is not None:
-            return native.loop(function, metas, compute, out, fast)
+            return native.loop(fast, function, metas, compute, out)
 
     if not natural:
         return _composed_plan(function, casters, out)
@@ -69,7 +69,7 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
         quiet(lambda: function(*_arguments(casters, operands), out=result))
         return wrap(result, out)
 
-    return native.loop(function, metas, compute, out, run) if out.contiguous else run
+    return native.loop(run, function, metas, compute, out) if out.contiguous else run
 
 
 def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
@@ -180,7 +180,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         elif direct:
             quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
         else:
-            quiet(lambda: np.copyto(array, function(*_arguments(casters, operands)), "unsafe"))
+            quiet(np.copyto, array, local.run(function, *_arguments(casters, operands)), "unsafe")
         storage.version += 1
         return target
 

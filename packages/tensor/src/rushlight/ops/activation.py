@@ -70,7 +70,13 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     return run(relu, inplace, input)
 
 
-@elementwise(name="hardtanh", method=False, public=False, supports="real_number")
+@elementwise(
+    numpy=lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    name="hardtanh",
+    method=False,
+    public=False,
+    supports="real_number",
+)
 def hardtanh_op(input, min_val, max_val):
     """Each element cut off at `min_val` and `max_val`, where its gradient is 0."""
     return s.minimum(s.maximum(input, min_val), max_val)
@@ -98,7 +104,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return run(hardtanh_op, inplace, input, 0, 6)
 
 
-@elementwise(name="elu", method=False, public=False, supports="float")
+@elementwise(
+    numpy=lambda x, alpha, scale, rate: np.where(x > 0, x * scale, np.expm1(x * rate) * (alpha * scale)),
+    name="elu",
+    method=False,
+    public=False,
+    supports="float",
+)
 def elu_op(input, alpha, scale, input_scale):
     """`scale * input` above zero, `scale * alpha * (exp(input_scale * input) - 1)` below: elu, celu and selu."""
     return s.select(input > 0, input * scale, s.expm1(input * input_scale) * (alpha * scale))
@@ -203,7 +215,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return leaky_relu_op(input, weight)
 
 
-@elementwise(method=False, public=False, supports="float", name="softplus")
+def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    scaled = x * beta
+    return np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / beta)
+
+
+@elementwise(numpy=_softplus, method=False, public=False, supports="float", name="softplus")
 def softplus_op(input, beta, threshold):
     """`log(1 + exp(beta * input)) / beta`, and `input` itself where `beta * input > threshold`."""
     scaled = input * beta
@@ -217,7 +234,13 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return softplus_op(input, beta, threshold)
 
 
-@elementwise(method=False, public=False, supports="float", name="logsigmoid")
+@elementwise(
+    numpy=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
+    method=False,
+    public=False,
+    supports="float",
+    name="logsigmoid",
+)
 def logsigmoid_op(input):
     """Logarithm of the logistic function: `-log(1 + exp(-input))`, without overflow."""
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
@@ -314,7 +337,13 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return run(hardsigmoid_op, inplace, input)
 
 
-@elementwise(method=False, public=False, supports="float", name="hardswish")
+@elementwise(
+    numpy=lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6,
+    method=False,
+    public=False,
+    supports="float",
+    name="hardswish",
+)
 def hardswish_op(input):
     """`input * min(max(input + 3, 0), 6) / 6`."""
     return input * s.minimum(s.maximum(input + 3, 0), 6) / 6

@@ -93,7 +93,13 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return run(silu_op, inplace, input)
 
 
-@elementwise(method=False, public=False, supports="float", name="mish")
+@elementwise(
+    numpy=lambda x: x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))),
+    method=False,
+    public=False,
+    supports="float",
+    name="mish",
+)
 def mish_op(input):
     """`input * tanh(softplus(input))`."""
     return input * s.tanh(s.maximum(input, 0) + s.log1p(s.exp(-s.abs(input))))

@@ -281,13 +281,18 @@ def positive(input: Tensor) -> Tensor:
 extend_tensor("__pos__", positive)
 
 
-@elementwise(name="addcmul", method=False, public=False, supports="number")
+def _addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
+    product = a * b
+    return x + (product if np.ndim(value) == 0 and value == 1 else value * product)
+
+
+@elementwise(numpy=_addcmul, name="addcmul", method=False, public=False, supports="number")
 def addcmul_op(input, tensor1, tensor2, value):
     """A product added with a weight: `input + value * tensor1 * tensor2`."""
     return input + value * (tensor1 * tensor2)
 
 
-@function(inplace=True, out=POINTWISE)
+@function(out=POINTWISE)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """A product added with a weight: `input + value * tensor1 * tensor2`, rounded once.
 
@@ -302,7 +307,7 @@ def addcdiv_op(input, tensor1, tensor2, value):
     return input + value * (tensor1 / tensor2)
 
 
-@function(inplace=True, out=POINTWISE)
+@function(out=POINTWISE)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """A quotient added with a weight: `input + value * tensor1 / tensor2`, rounded once.
 
@@ -311,7 +316,28 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return addcdiv_op(input, tensor1, tensor2, value)
 
 
-@elementwise(supports="inexact")
+def _addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """In-place form of `addcmul`."""
+    return INPLACE[addcmul_op.op].apply((self, tensor1, tensor2, value))
+
+
+def _addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """In-place form of `addcdiv`."""
+    return INPLACE[addcdiv_op.op].apply((self, tensor1, tensor2, value))
+
+
+extend_tensor("addcmul_", _addcmul_)
+extend_tensor("addcdiv_", _addcdiv_)
+
+
+def _lerp(x: Any, end: Any, weight: Any) -> Any:
+    step = end - x
+    if np.ndim(weight):
+        return np.where(np.abs(weight) < 0.5, x + weight * step, end - step * (1.0 - weight))
+    return x + weight * step if abs(weight) < 0.5 else end - step * (1.0 - weight)
+
+
+@elementwise(numpy=_lerp, supports="inexact")
 def lerp(input, end, weight):
     """The point between two tensors: `input + weight * (end - input)`, exact at both ends.
 

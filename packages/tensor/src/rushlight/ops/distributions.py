@@ -17,14 +17,23 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.generator import Generator, default_generator
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Sample, kernel
+from rushlight.core.op import HANDLERS, Sample, kernel
 from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
 from rushlight.ops.copy import copy_
 from rushlight.ops.create import arange, as_dtype, sizes
 from rushlight.ops.histogram import searchsorted
-from rushlight.ops.random import counters, draw, integers, normal_tensor, uniform_op
+from rushlight.ops.random import (
+    counters,
+    draw,
+    drawn,
+    integers,
+    normal_scaled_op,
+    normal_tensor,
+    uniform_between_op,
+    uniform_op,
+)
 from rushlight.ops.view import broadcast_shapes
 
 Number = bool | int | float
@@ -45,6 +54,15 @@ def _uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
 
 
 # Filling a tensor in place
+
+
+def filled_by(input: Tensor, values: Tensor) -> Tensor:
+    """`input.copy_(values)` for fresh values; without its questions where no history, handler or view can care."""
+    if input._meta is values._meta and input._auto is None and not HANDLERS and input._array.flags.writeable:
+        np.copyto(input._array, values._array)
+        input.storage().version += 1
+        return input
+    return copy_(input, values)
 
 
 @function(out=False, public=False)
@@ -70,12 +88,10 @@ def uniform_(
         raise RuntimeError(
             f"uniform_: expects to-from <= {dtypes.largest(input.dtype)}, but found to={to} and from={low}"
         )
-    values = draw(uniform_op, input._meta.shape, input.dtype, input.device, generator)
-    if (low, to) != (0, 1):
-        values = values.mul_(to - low).add_(low)
-        # rounding may give `to` itself, which lies outside
-        values = values.masked_fill_(values >= to, low)
-    return copy_(input, values)
+    params = (input._meta.shape, input._meta.dtype, input._meta.device)
+    if low == 0 and to == 1:
+        return filled_by(input, drawn(uniform_op, params, generator))
+    return filled_by(input, drawn(uniform_between_op, (float(low), float(to), *params), generator))
 
 
 @function(out=False, public=False)
@@ -89,7 +105,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     """
     if not input.dtype.is_inexact:
         raise RuntimeError(f"normal_: expected a floating point or complex tensor, got {input.dtype.name}")
-    return copy_(input, _normal_of(input._meta.shape, input.dtype, input.device, mean, std, generator))
+    return filled_by(input, _normal_of(input._meta.shape, input.dtype, input.device, mean, std, generator))
 
 
 def _normal_of(
@@ -97,10 +113,11 @@ def _normal_of(
 ) -> Tensor:
     if not std >= 0:
         raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
-    values = normal_tensor(shape, wanted, device, generator)
-    if std != 1:
-        values = values.mul_(std)
-    return values if mean == 0 else values.add_(mean)
+    if std == 1 and mean == 0:
+        return normal_tensor(shape, wanted, device, generator)
+    if wanted.is_complex:
+        return normal_tensor(shape, wanted, device, generator).mul_(std).add_(mean)
+    return drawn(normal_scaled_op, (float(mean), float(std), shape, wanted, device), generator)
 
 
 def _infer_normal_at(mean: Meta, std: Meta, seed: Meta, offset: Meta) -> Meta:
@@ -191,7 +208,7 @@ def random_(
     if to is None:
         digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.get(d.name)
         to = 2 if d is dtypes.bool else (1 << digits) + 1 if digits else dtypes.iinfo(d).max + (d is not dtypes.int64)
-    return copy_(input, integers(int(low or 0), int(to), input._meta.shape, dtypes.int64, input.device, generator))
+    return filled_by(input, integers(int(low or 0), int(to), input._meta.shape, dtypes.int64, input.device, generator))
 
 
 @function(out=False, public=False)
@@ -203,7 +220,7 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
     _floating("exponential_", input)
     if not lambd > 0:
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}")
-    return copy_(input, (1 - _uniform_like(input, generator)).log_().div_(-lambd))
+    return filled_by(input, (1 - _uniform_like(input, generator)).log_().div_(-lambd))
 
 
 @function(out=False, public=False)
@@ -215,7 +232,7 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     _floating("cauchy_", input)
     if not sigma > 0:
         raise RuntimeError(f"cauchy_: expects sigma > 0.0, but found sigma={sigma}")
-    return copy_(input, (_uniform_like(input, generator) - 0.5).mul_(math.pi).tan_().mul_(sigma).add_(median))
+    return filled_by(input, (_uniform_like(input, generator) - 0.5).mul_(math.pi).tan_().mul_(sigma).add_(median))
 
 
 @function(out=False, public=False)
@@ -226,7 +243,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_: expects p to be in (0, 1), but got p={p}")
-    return copy_(input, (1 - _uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
+    return filled_by(input, (1 - _uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
 
 
 @function(out=False, public=False)
@@ -235,7 +252,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     _floating("log_normal_", input)
     if not std > 0:
         raise RuntimeError(f"log_normal_: expects std > 0.0, but found std={std}")
-    return copy_(input, _normal_of(input._meta.shape, _wide(input), input.device, mean, std, generator).exp_())
+    return filled_by(input, _normal_of(input._meta.shape, _wide(input), input.device, mean, std, generator).exp_())
 
 
 # Bernoulli, multinomial
@@ -285,10 +302,10 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability `p`, else 0. Raises RuntimeError for probabilities outside [0, 1]."""
     if isinstance(p, Tensor):
-        return copy_(input, bernoulli(p.detach().expand(input.shape), generator=generator))
+        return filled_by(input, bernoulli(p.detach().expand(input.shape), generator=generator))
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
-    return copy_(input, _uniform_like(input, generator) < p)
+    return filled_by(input, _uniform_like(input, generator) < p)
 
 
 @function(out=EXACT)

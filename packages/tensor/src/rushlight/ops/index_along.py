@@ -12,6 +12,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import axes
 from rushlight.kernels.cpu.scatter import add_rows, put
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
@@ -57,7 +58,7 @@ def check_source(name: str, input: Meta, index: Meta, source: Meta, dim: int) ->
 
 def _front(array: np.ndarray, dim: int) -> np.ndarray:
     """The array with the indexed dimension first; 0-dim arrays count as vectors of one element."""
-    return (np.moveaxis(array, dim, 0) if dim else array) if array.ndim else array.reshape(1)
+    return axes.first(array, dim) if array.ndim else array.reshape(1)
 
 
 # index_fill

@@ -6,6 +6,7 @@ The ops take (seed, offset) as numbers; the functions get those from a `Generato
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,58 @@ def _uniform(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, devic
 def _normal(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
     words_each, convert = _NORMAL[dtype]
     return philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, convert).reshape(shape)
+
+
+# Uniform and normal numbers of any range: what is drawn is scaled where it lies, a stretch at a time.
+
+
+def _between(low: float, high: float, convert: Callable) -> Callable:
+    """The conversion to numbers in [low, high)."""
+
+    def between(words: np.ndarray, out: np.ndarray) -> None:
+        convert(words, out)
+        out *= out.dtype.type(high - low)
+        out += out.dtype.type(low)
+        np.copyto(out, out.dtype.type(low), where=out >= high)  # rounding may give `high`, which lies outside
+
+    return between
+
+
+def _scaled(mean: float, std: float, convert: Callable) -> Callable:
+    """The conversion to numbers with a mean and a standard deviation."""
+
+    def scaled(words: np.ndarray, out: np.ndarray) -> None:
+        convert(words, out)
+        out *= out.dtype.type(std)
+        out += out.dtype.type(mean)
+
+    return scaled
+
+
+def _linear(name: str, base: Any, table: dict, change: Callable, infer: Callable, doc: str) -> Any:
+    """Declare a draw with two more params, `a` and `b`, which say how the numbers of a simpler one are changed."""
+
+    def infer_changed(seed: Meta, offset: Meta, *, a: float, b: float, shape: tuple, dtype: dtype, device: Any) -> Meta:
+        return infer(seed, offset, shape=shape, dtype=dtype, device=device)
+
+    op = structured(name, infer_changed, random=True, doc=doc,
+                    counters=lambda a, b, shape, dtype, device: base.counters(shape, dtype, device),
+                    samples=lambda: [Sample((1, 2), (-1.0, 2.5, (3, 4), dtypes.float32, cpu))])
+    conversion = lru_cache(64)(change)
+
+    @kernel(op, "cpu", exact=True)
+    def drawn(seed: int, offset: int, a: float, b: float, shape: tuple, dtype: dtype, device: Any) -> np.ndarray:
+        words_each, convert = table[dtype]
+        made = philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, conversion(a, b, convert))
+        return made.reshape(shape)
+
+    return op
+
+
+uniform_between_op = _linear("rand_between", uniform_op, _UNIFORM, _between, _infer_draw,
+                             "Uniform numbers in [a, b) drawn from counter `offset` on.")
+normal_scaled_op = _linear("randn_scaled", normal_op, _NORMAL, _scaled, _infer_normal,
+                           "Normal numbers with mean a and standard deviation b drawn from counter `offset` on.")
 
 
 def draw(op: Any, shape: tuple[int, ...], wanted: dtype, device: Any, generator: Generator | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,18 @@ linspace_op = structured(
 )
 
 
+_FEW = 512  # numbers whose places are remembered
+
+
+@functools.lru_cache(64)
+def _from_the_ends(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many steps each number lies away from its end, and whether that is the first one."""
+    half = steps // 2
+    counts = np.arange(steps, dtype=np.float64)
+    counts[half:] -= steps - 1
+    return counts, np.arange(steps) < half
+
+
 @kernel(linspace_op, "cpu", exact=True)
 def _linspace(start: Number, end: Number, steps: int, dtype: dtype, device: Any) -> np.ndarray:
     if dtype.category == 1:
@@ -46,6 +59,9 @@ def _linspace(start: Number, end: Number, steps: int, dtype: dtype, device: Any)
         return quiet(np.full(1, start, wide).astype, dtype.numpy)
     step = (end - start) / max(steps - 1, 1)
     half = steps // 2  # from both ends, so that the ends are exact and the numbers symmetric
+    if steps <= _FEW:
+        counts, lower = _from_the_ends(steps)
+        return quiet((np.where(lower, start, end) + step * counts).astype, dtype.numpy)
 
     def numbers(lo: int, hi: int) -> np.ndarray:
         place = np.arange(lo, hi, dtype=wide)

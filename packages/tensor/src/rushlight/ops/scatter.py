@@ -13,6 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import axes
 from rushlight.kernels.cpu.scatter import add_rows, divide, worth
 from rushlight.kernels.cpu.scatter import scatter as scatter_into
 from rushlight.ops.allocation import number_array
@@ -116,14 +117,16 @@ def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, fresh:
         return
     _check("scatter_add", array, index, dim)
     if vector:
-        rows = index[tuple([slice(None) if d == dim else 0 for d in range(index.ndim)])]
-        add_rows(np.moveaxis(array, dim, 0), rows, np.moveaxis(src, dim, 0))
+        rows = axes.last(index, dim)[(0,) * (index.ndim - 1)]
+        add_rows(axes.first(array, dim), rows, axes.first(src, dim))
     else:
         scatter_into(array, index, src, dim, "add")
 
 
 def _is_vector(array: np.ndarray, index: np.ndarray, dim: int) -> bool:
     """Is the index one vector, expanded over all of the other dimensions?"""
+    if index.ndim == 1:
+        return True
     others = [d for d in range(index.ndim) if d != dim]
     return all(index.shape[d] == array.shape[d] and (index.strides[d] == 0 or index.shape[d] == 1) for d in others)
 

@@ -139,7 +139,13 @@ for _name in ("clamp_", "clip_", "clamp_min_", "clamp_max_"):
     export(_name, getattr(Tensor, _name))
 
 
-@elementwise(method=False, public=False, name="nan_to_num", supports="inexact")
+def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if np.iscomplexobj(x):
+        return nan_to_num_op.op.scalar(x, nan, posinf, neginf)
+    return np.where(x == np.inf, posinf, np.where(x == -np.inf, neginf, np.where(np.isnan(x), nan, x)))
+
+
+@elementwise(numpy=_nan_to_num, method=False, public=False, name="nan_to_num", supports="inexact")
 def nan_to_num_op(input, nan, posinf, neginf):
     """NaN and the infinities replaced."""
     if s.is_complex(input):
@@ -169,7 +175,7 @@ def nan_to_num(
     """
     if not input.dtype.is_inexact:
         return input.clone()
-    largest = dtypes.finfo(input.dtype).max
+    largest = dtypes.largest(input.dtype)
     return nan_to_num_op(
         input,
         0.0 if nan is None else float(nan),

@@ -15,11 +15,12 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Op, Sample, kernel
 from rushlight.core.out import APART, EXACT
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import native, pool, select
+from rushlight.kernels.cpu import axes, native, pool, select
 from rushlight.ops.extremum import check_not_empty, check_order, chosen
 from rushlight.ops.reduction import infer_reduced, reduced_samples, reduced_shape
 from rushlight.return_types import named
 
+_FEW = 512  # elements that are sorted whole quicker than a part of them is
 _MATRIX = np.array([[3, 1, 2, 1], [0, -1, 5, 2]], np.float32)
 
 
@@ -38,11 +39,13 @@ def _radix_key(x: np.ndarray) -> np.ndarray:
 
 def _on_threads(find: Callable, x: np.ndarray, dim: int) -> np.ndarray:
     """`find(array, axis)`, which gives a position for each element along `dim`, on parts for each thread."""
-    lines = np.moveaxis(x, dim, -1)
-    if x.size < native.WORTH or lines.ndim < 2 or lines.shape[0] < 2:
+    if x.size < native.WORTH or x.ndim < 2:
+        return find(x, dim)
+    lines = axes.last(x, dim)
+    if lines.shape[0] < 2:
         return find(x, dim)
     found = np.empty(x.shape, np.int64)
-    places = np.moveaxis(found, dim, -1)
+    places = axes.last(found, dim)
 
     def piece(low: int, high: int) -> None:
         places[low:high] = find(lines[low:high], -1)
@@ -78,10 +81,10 @@ def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndar
         x, stable = _radix_key(x), True
     kind = "stable" if stable else None
     if not descending:
-        return _on_threads(lambda part, axis: np.argsort(part, axis=axis, kind=kind), x, dim)
+        return _on_threads(lambda part, axis: part.argsort(axis, kind), x, dim)
     # Sorting the mirror image keeps equal elements in order when the result is mirrored back.
-    mirrored = _on_threads(lambda part, axis: np.argsort(part, axis=axis, kind=kind), np.flip(x, dim), dim)
-    return np.flip(x.shape[dim] - 1 - mirrored, dim)
+    mirrored = _on_threads(lambda part, axis: part.argsort(axis, kind), axes.backward(x, dim), dim)
+    return axes.backward(x.shape[dim] - 1 - mirrored, dim)
 
 
 @function()
@@ -154,8 +157,8 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
     x, size = comparable(x), x.shape[dim]
     if k == 0:
         return np.zeros([k if d == dim else n for d, n in enumerate(x.shape)], np.int64)
-    if k * 4 > size:
-        return np.take(_argsort(x, dim, largest, False), np.arange(k), dim)
+    if k * 4 > size or x.size <= _FEW:
+        return axes.part(_argsort(x, dim, largest, False), dim, 0, k)
     at = size - k if largest else k - 1
     found = np.take(np.argpartition(x, at, axis=dim), np.arange(at, size) if largest else np.arange(k), dim)
     order = _argsort(np.take_along_axis(x, found, dim), dim, largest, False)
@@ -208,8 +211,8 @@ kthvalue_op = structured(
 def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    found = _on_threads(lambda part, axis: np.argpartition(part, k - 1, axis=axis), comparable(x), dim)
-    return np.take(found, [k - 1], dim)
+    found = _on_threads(lambda part, axis: part.argpartition(k - 1, axis), comparable(x), dim)
+    return axes.part(found, dim, k - 1, k)
 
 
 @function(out=APART)
@@ -228,9 +231,11 @@ def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
     size = x.shape[dim]
     if x.dtype.kind != "f":
         at = (size - 1) // 2
-        found = _on_threads(lambda part, axis: np.argpartition(part, at, axis=axis), x, dim)
-        return np.take(found, [at], dim)
-    order = _on_threads(lambda part, axis: np.argsort(part, axis=axis), x, dim)
+        found = _on_threads(lambda part, axis: part.argpartition(at, axis), x, dim)
+        return axes.part(found, dim, at, at + 1)
+    order = _on_threads(lambda part, axis: part.argsort(axis), x, dim)
+    if not np.isnan(x.sum()):
+        return axes.part(order, dim, (size - 1) // 2, (size + 1) // 2)
     nans = np.isnan(x).sum(axis=dim, keepdims=True)
     at = np.maximum(size - nans - 1, 0) // 2
     return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), dim)
@@ -259,7 +264,7 @@ def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
             return np.full(
                 reduced_shape(x.shape, dim, keepdim), np.nan if x.dtype.kind in "fV" else np.iinfo(x.dtype).min, x.dtype
             )
-        return np.take_along_axis(rows, _middle(rows, -1, skip_nan), -1).reshape(reduced_shape(x.shape, dim, keepdim))
+        return axes.take_along(rows, _middle(rows, -1, skip_nan), -1).reshape(reduced_shape(x.shape, dim, keepdim))
 
     along = structured(
         f"{name}_position",

@@ -4,7 +4,7 @@ from rushlight.autograd.rules.registry import batch, nondifferentiable
 from rushlight.ops import prims
 from rushlight.ops.join import stack
 
-nondifferentiable(prims.rand, prims.randn, prims.randint, prims.randperm)
+nondifferentiable(prims.rand, prims.randn, prims.randint, prims.randperm, prims.rand_between, prims.randn_scaled)
 
 
 def _each_permutation(seed, offset, n, dtype, device, samples):
@@ -25,4 +25,11 @@ batch(
         (seed, offset), (low, high, (samples, *shape), dtype, device)
     ),
 )
+for _op in (prims.rand_between, prims.randn_scaled):
+    batch(
+        _op,
+        lambda op, seed, offset, a, b, shape, dtype, device, samples: op.apply(
+            (seed, offset), (a, b, (samples, *shape), dtype, device)
+        ),
+    )
 batch(prims.randperm, _each_permutation)
