@@ -65,6 +65,104 @@ def test_loops_give_the_bytes_of_the_python_plans(dtype):
     assert natively > 100
 
 
+def _views(x):
+    """Views of a tensor of shape (3, 4) by all routes."""
+    yield from (x[1], x[-1], x[:, 2], x[0:2], x[1:], x[:-1], x[3:], x[-2:9], x[1:3, ::2], x[..., None, 1], x[0, 1])
+    yield from (x.T, x.transpose(0, 1), x.permute(1, 0), x.reshape(2, 6), x.view(12), x.view((4, 3)), x.detach())
+    yield from (x.unsqueeze(1), x[None].squeeze(0), x.flatten(), x.expand(2, 3, 4), x.select(1, 1), x.narrow(0, 1, 2))
+    yield from (x.diagonal(), x.unfold(1, 2, 1), x.reshape(x.shape), x[:1, 1:2], x[2, 1:3], *x, *x.split(2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex128"])
+@pytest.mark.parametrize("owner", [True, False])
+def test_views_are_those_of_numpy(dtype, owner):
+    values = np.arange(12).reshape(3, 4).astype(dtype)
+    for _ in range(3):  # the second time natively
+        x = rushlight.from_numpy(values) if owner else rushlight.tensor(values)[:, :]
+        y = rushlight.tensor(values)  # has no storage yet
+        for tensor in (x, y):
+            for view in _views(tensor):
+                array = view._array
+                assert view._storage is tensor._storage is not None and type(view) is rushlight.Tensor
+                assert array.shape == view._meta.shape and array.flags.writeable and array.flags.aligned
+                assert array.strides == tuple([n * array.itemsize for n in view._meta.strides])
+                assert np.shares_memory(array, tensor._array) or not view.numel()
+                assert (view.flatten().tolist() == array.reshape(-1).tolist()) and view._storage.base is not array
+        assert x[1:, 2]._auto[1].name == "select" and x[1:, 2]._auto[0]._auto[1].name == "slice"
+        for name in ("select", "slice", "permute", "view"):
+            assert type(next(reversed(REGISTRY[name].plans.values()))) is BUILTIN
+        assert x[-1]._auto[2:] == ((-1,), (0,), None) and x[1:3]._auto[2:] == ((1,), (0, 2, 1), None)
+
+
+def test_views_keep_the_state_of_their_memory():
+    x = rushlight.zeros(4)
+    for _ in range(3):
+        part = x[1:3]
+        part += 1
+        assert x.tolist()[1:3] == part.tolist() and part._version == x._version
+    locked = np.zeros(4)
+    locked.flags.writeable = False
+    y = rushlight.from_numpy(locked)
+    for _ in range(3):
+        assert not y[1:3]._array.flags.writeable
+
+
+def test_indices_are_checked():
+    x = rushlight.zeros(3, 4)
+    for _ in range(3):
+        x[1], x[1, 2], x[1:2]
+        for index in (3, -4, (0, 4), (slice(1, 2), -5), 2**70):
+            with pytest.raises((IndexError, OverflowError)):
+                x[index]
+        assert x[5:].shape == x[2:1].shape == (0, 4) and x[0:3].shape == (3, 4) and x[True].shape == (1, 3, 4)
+        assert x[::2].shape == (2, 4) and x[::-1].shape == (3, 4) and x[np.int64(1)].shape == (4,)
+        with pytest.raises(IndexError):
+            rushlight.tensor(1)[0]
+        with pytest.raises(IndexError):
+            rushlight.tensor(1)[0:1]
+
+
+def test_arguments_that_are_equal_but_not_the_same():
+    for _ in range(3):
+        assert rushlight.zeros(2).shape == (2,) and rushlight.zeros((2, 3)).shape == (2, 3)
+        assert rushlight.arange(2).dtype is rushlight.int64 and rushlight.arange(2.0).dtype is rushlight.float32
+        with pytest.raises(TypeError):
+            rushlight.zeros(2.0)
+        assert rushlight.zeros(1, dtype=rushlight.int8).dtype is rushlight.int8
+        assert rushlight.zeros(1, dtype=rushlight.bool).dtype is rushlight.bool
+        x = rushlight.ones(2, 3)
+        assert x.sum().shape == () and x.sum(0).shape == (3,) and x.sum(1).shape == (2,)
+        assert x.sum(0, True).shape == x.sum(dim=0, keepdim=True).shape == (1, 3) and x.sum(dim=0).shape == (3,)
+    for n in (999, 2**20, 2**31):
+        assert [rushlight.empty(n, 0).shape for _ in range(3)] == [(n, 0)] * 3
+
+
+def test_creations_are_apart():
+    for make in (lambda: rushlight.zeros(3), lambda: rushlight.arange(3), lambda: rushlight.eye(3)):
+        first = [make() for _ in range(3)][-1]
+        before = first.tolist()
+        first += 1
+        assert make().tolist() == before and make()._array.base is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+def test_folds_give_the_bytes_of_numpy(dtype):
+    for n in (1, 2, 7, 8, 9, 100, 127, 128, 129, 1000, 4097):
+        values = np.random.default_rng(n).standard_normal(n).astype(dtype)
+        if np.dtype(dtype).kind == "i":
+            values = np.random.default_rng(n).integers(-(2**31), 2**31 - 1, n).astype(dtype)
+        elif n == 1:
+            values[0] = -0.0
+        x = rushlight.tensor(values)
+        for _ in range(2):
+            assert x.sum(dtype=x.dtype).numpy().tobytes() == np.add.reduce(values, None, values.dtype).tobytes()
+            assert type(next(reversed(REGISTRY["sum"].plans.values()))) is BUILTIN
+            assert x.amax().numpy().tobytes() == values.max().tobytes()
+            if np.dtype(dtype).kind == "f":
+                mean = np.add.reduce(values, axis=None) / values.size
+                assert x.mean().numpy().tobytes() == mean.tobytes() and x.mean().shape == ()
+
+
 def test_numbers_become_elements_as_in_python():
     x = rushlight.tensor([1.0, -2.0])
     assert (x * 1e300).tolist() == [float("inf"), float("-inf")]
@@ -205,7 +303,7 @@ def test_functions_stay_what_they_are():
 def test_the_setting_decides(setting, expected):
     program = (
         "import rushlight; from rushlight.core import native; x = rushlight.ones(3); x + x; y = x + x; "
-        "print(native._Calls.records is not None, y.tolist())"
+        "print(native.installed(), y.tolist())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,

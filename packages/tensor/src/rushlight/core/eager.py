@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dispatch, dtypes, siblings
+from rushlight.core import dispatch, dtypes, native, siblings
 from rushlight.core.devices import plugin
 from rushlight.core.meta import Meta
 from rushlight.core.op import EXACT, PLANNERS, Fold, Op
@@ -110,7 +110,7 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         view._auto = (x, op, (number,), params, None)
         return view
 
-    return run if len(metas) == 1 else run_at
+    return native.view(run if len(metas) == 1 else run_at, op, metas, params, out, remember)
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -130,7 +130,8 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
             and metas[0].dtype is out.dtype
             and out.dtype not in dtypes.HALF
         ):
-            return lambda x: wrap(np.asarray(local.run(whole, x._array)), out)
+            run = lambda x: wrap(np.asarray(local.run(whole, x._array)), out)  # noqa: E731 - one of many plans
+            return native.fold(run, *numpy.ufuncs, metas[0], out)
         return lambda x: finish(quiet(numpy, x._array, *params), out)
     return lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
 

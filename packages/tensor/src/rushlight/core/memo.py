@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core import devices, dispatch, dtypes
+from rushlight.core import devices, dispatch, dtypes, native
 from rushlight.core.generator import default_generator
 from rushlight.core.meta import Size
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, Op, plan_key
@@ -27,42 +27,69 @@ _PLAIN = (bool, str, type(None), dtypes.dtype, devices.device)
 
 def remembering(fn: Callable, call: Callable, creates: bool) -> Callable:
     """`call`, a form of `fn`, with memory. Functions that create tensors take none; the others take one first."""
-    memo: dict[tuple, Any] = {}
+    memo = native.Plans()
     dtypes.DECIDED.append(memo)
     MEMOS.append(memo)
+    remembered = functools.wraps(fn)((_creating if creates else _taking)(call, memo))
+    return native.front(remembered, memo, "recall", creates, entry=functools.partial(_entry, memo))
+
+
+def _creating(call: Callable, memo: native.Plans) -> Callable:
     find = memo.get
 
-    if creates:
-        @functools.wraps(fn)
-        def remembered(*args: Any, **kwargs: Any) -> Any:
-            if HANDLERS:
-                return call(*args, **kwargs)
-            key: tuple = (args, devices.defaults[-1])
-            if kwargs:
-                key = (*key, *kwargs.items(), *map(type, kwargs.values()))
-            try:
-                plan, same = find(key) or _NOTHING
-                if plan is not None and same(args):
-                    return plan()
-            except TypeError:  # lists cannot be keys
-                return call(*args, **kwargs)
-            return _learn(memo, key, call, (), args, kwargs)
-    else:
-        @functools.wraps(fn)
-        def remembered(input: Any, *args: Any, **kwargs: Any) -> Any:
-            if HANDLERS:
-                return call(input, *args, **kwargs)
-            try:
-                key = (input._meta, args)
-                if kwargs:
-                    key = (*key, *kwargs.items(), *map(type, kwargs.values()))
-                plan, same = find(key) or _NOTHING
-                known = plan is not None and same(args)
-            except (TypeError, AttributeError):
-                return call(input, *args, **kwargs)
-            return plan(input) if known else _learn(memo, key, call, (input,), args, kwargs)
+    def enter(args: tuple, kwargs: dict) -> Any:
+        if HANDLERS:
+            return call(*args, **kwargs)
+        key: tuple = (devices.defaults[-1], args)
+        if kwargs:
+            key = (*key, *kwargs.items(), *map(type, kwargs.values()))
+        try:
+            plan, same = find(key) or _NOTHING
+            if plan is not None and same(args):
+                return plan()
+        except TypeError:  # lists cannot be keys
+            return call(*args, **kwargs)
+        return _learn(memo, key, call, (), args, kwargs)
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        return enter(args, kwargs)
 
     return remembered
+
+
+def _taking(call: Callable, memo: native.Plans) -> Callable:
+    find = memo.get
+
+    def enter(input: Any, args: tuple, kwargs: dict) -> Any:
+        if HANDLERS:
+            return call(input, *args, **kwargs)
+        try:
+            key = (input._meta, args)
+            if kwargs:
+                key = (*key, *kwargs.items(), *map(type, kwargs.values()))
+            plan, same = find(key) or _NOTHING
+            known = plan is not None and same(args)
+        except (TypeError, AttributeError):
+            return call(input, *args, **kwargs)
+        return plan(input) if known else _learn(memo, key, call, (input,), args, kwargs)
+
+    def remembered(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return enter(input, args, kwargs)
+
+    return remembered
+
+
+def _entry(memo: native.Plans, *given: Any) -> tuple | None:
+    """What the native form of `enter` remembers of a call."""
+    *tensors, args, kwargs = given
+    first = tensors[0]._meta if tensors else devices.defaults[-1]
+    try:
+        plan, same = memo.get((first, args, *kwargs.items(), *map(type, kwargs.values()))) or _NOTHING
+    except TypeError:
+        return None
+    if plan is None or not same(args):
+        return None
+    return first, args, tuple([part for pair in kwargs.items() for part in pair]), plan
 
 
 _NOTHING = (None, None)
@@ -146,4 +173,6 @@ class Recorder:
         else:
             numbers = operands
             made = functools.partial(plan, *numbers) if not tensors else lambda input: plan(*numbers)
+            if not tensors and not op.random:
+                made = native.copy(made, result)  # the same each time: a function with memory looks at no element
         return None if [x for x in numbers if isinstance(x, Tensor)] else made

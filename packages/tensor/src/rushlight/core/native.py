@@ -2,8 +2,8 @@
 
 The cost of a small eager call is Python: the front, the look for the plan, the plan, numpy's argument handling. All of
 it can be machine code that LLVM makes for us (`rushlight.kernels.cpu.calls`): `a + b` of 16 elements takes 0.15 us with
-it and 0.9 without. But llvmlite takes 60 ms to import and 160 to make it. So that is done after `FEW` calls in a process
-that has llvmlite in memory anyway, and after `MANY` in one that has not: by then calls have cost what it costs.
+it and 0.9 without. But llvmlite takes 60 ms to import and 160 to make it. So that is done after `FEW` calls in a
+process that has llvmlite in memory anyway, and after `MANY` in one that has not: by then calls have cost what it costs.
 
 Until then, and for all that native calls do not know, Python does the work; it gives the same results, bit for bit.
 `RUSHLIGHT_NATIVE_CALLS=0` switches native calls off, `1` installs them with the first call.
@@ -128,7 +128,7 @@ def install() -> bool:
     """Make small calls native from now on; False where that is not possible. All plans are made anew."""
     if _Calls.wanted and _lock.acquire(blocking=False):
         try:
-            from rushlight.core import native_fronts, native_plans
+            from rushlight.core import native_fronts, native_plans  # they import llvmlite
 
             if native_fronts.ready():
                 _Calls.wanted = False

@@ -18,7 +18,8 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.records import native_function
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import calls as c
+from rushlight.kernels.cpu import calls_objects as c
+from rushlight.kernels.cpu import calls_plans as how
 
 _MOST_BYTES = 65536  # of a template that is copied
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
@@ -61,7 +62,7 @@ def inner_loop(function: Any, compute: np.dtype, result: np.dtype) -> tuple[int,
 
 # Elementwise calls
 
-_WHOLE = {8: c.TO_INT64, 4: c.TO_INT32, 2: c.TO_INT16, 1: c.TO_INT8}
+_WHOLE = {8: how.TO_INT64, 4: how.TO_INT32, 2: how.TO_INT16, 1: how.TO_INT8}
 
 
 def loop(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute: np.dtype, out: Meta) -> Callable:
@@ -88,7 +89,7 @@ def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
     if kind is None or compute.kind not in "fiub" or compute.kind == "f" and compute.itemsize < 4:
         return None
     if compute.kind == "f":
-        return (c.TO_DOUBLE if compute.itemsize == 8 else c.TO_SINGLE), kind
+        return (how.TO_DOUBLE if compute.itemsize == 8 else how.TO_SINGLE), kind
     return (_WHOLE[compute.itemsize], kind) if kind is not float else None
 
 
@@ -124,7 +125,7 @@ def coalesced(
 def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remember: bool) -> Callable:
     """Views whose place in memory is fixed, or given by the number that is operand 1."""
     m = metas[0]
-    if len(metas) > 1 and op.places is None or not m.numel or not out.numel:
+    if (len(metas) > 1) is not (op.places is not None) or op.anywhere or not m.numel or not out.numel:
         return plan
     reach = 1 + sum([(size - 1) * stride for size, stride in zip(m.shape, m.strides, strict=True)])
     if reach > _MOST_REACH:
@@ -135,19 +136,17 @@ def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remembe
     except MemoryError:
         return plan
     array = as_strided(memory, m.shape, [stride * m.dtype.itemsize for stride in m.strides])
-    places = range(1) if op.places is None else op.places(m, *params)
-    if not places:
-        return plan
-    parts = [op.numpy(array, *(() if op.places is None else (number,)), *params) for number in places[:2]]
+    places = op.places(m, *params) if op.places else range(1)
+    probes = range(min(places.stop, 2))
+    parts = [op.numpy(array, *((number,) if op.places else ()), *params) for number in probes]
     part = parts[0]
     if part.dtype is not out.numpy or not part.flags.writeable or not np.may_share_memory(part, memory):
         return plan
     offset, second = [x.__array_interface__["data"][0] - memory.ctypes.data for x in (part, parts[-1])]
     dims, strides = np.array(part.shape, np.int64), np.array(part.strides, np.int64)
-    wrap = len(places) if op.counts_from_end else 0
     words = (
-        id(m), id(m.numpy), len(metas) - 1, offset, second - offset, wrap, len(places), id(part.dtype), part.ndim,
-        dims.ctypes.data, strides.ctypes.data, remember,
+        id(m), id(m.numpy), len(metas) - 1, offset, second - offset, -places.start, places.stop,
+        id(part.dtype), part.ndim, dims.ctypes.data, strides.ctypes.data, remember,
     )  # fmt: skip
     return native_function(c.VIEW, plan, words, out, op, params, m, m.numpy, part.dtype, dims, strides)
 
@@ -166,7 +165,8 @@ def copy(plan: Callable, result: Tensor) -> Callable:
 
 
 def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Callable:
-    """All elements of a contiguous tensor folded by a ufunc that starts from 0, and divided by their number."""
+    """All elements of a contiguous tensor folded by a ufunc, and divided by their number. It starts from 0, or, where
+    that is not neutral, from the first element."""
     kind = m.numpy
     inner = inner_loop(function, kind, kind)
     divided = inner_loop(divide, kind, kind) if divide else (0, 0)
@@ -174,5 +174,8 @@ def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Call
         return plan
     count = np.zeros(8 // kind.itemsize, kind)
     count[0] = m.numel
-    words = (id(m), id(kind), *inner, m.numel, kind.itemsize, *divided, int(count.view(np.int64)[0]), 1)
+    first = function.identity is None
+    if not first and function.identity != 0:
+        return plan
+    words = (id(m), id(kind), *inner, m.numel - first, kind.itemsize, first, *divided, int(count.view(np.int64)[0]), 1)
     return native_function(c.FOLD, plan, words, out, m, kind, function, divide)

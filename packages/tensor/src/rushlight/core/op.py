@@ -66,6 +66,8 @@ class Op:
     Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of
     operand 0), `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
     `bounded` is a limit, and a quicker scalar definition for numbers of at most that magnitude (and non-finite ones).
+    `places(input_meta, *params)` are the numbers that a view with a number takes, negative ones counting from the end;
+    a view with `anywhere` may lie outside of its operand.
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
     """
 
@@ -84,6 +86,8 @@ class Op:
     functional: Op | None = None
     random: bool = False
     counters: Callable[..., int] | None = None
+    places: Callable[..., range] | None = None
+    anywhere: bool = False
     reference: Callable | None = None
     samples: Callable[[], list[Sample]] = list
     errors: Callable[[], list[ErrorSample]] = list
@@ -91,7 +95,7 @@ class Op:
     bounded: tuple[float, Callable] | None = None
     supports: str = "all"
     decomposition: Callable | None = None
-    plans: dict = field(default_factory=native.Recent)
+    plans: native.Plans = field(default_factory=native.Plans)
     kernels: dict[str, Callable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

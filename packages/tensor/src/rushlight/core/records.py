@@ -17,7 +17,8 @@ from rushlight.core.meta import Size
 from rushlight.core.op import HANDLERS
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import calls as c
+from rushlight.kernels.cpu import calls, calls_fronts, calls_plans
+from rushlight.kernels.cpu import calls_objects as c
 from rushlight.kernels.cpu.machine import compile_functions
 
 _word = ctypes.c_ssize_t
@@ -51,7 +52,9 @@ def native_function(kind: int, python: Callable, words: tuple[int, ...], *items:
 
 def load() -> None:
     """Make the machine code."""
-    functions = [f for f in vars(c).values() if inspect.isfunction(f) and f.__module__ == c.__name__]
+    functions = [calls.answer]
+    for module in (c, calls_plans, calls_fronts):
+        functions += [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__ == module.__name__]
     _method.function, code = compile_functions(functions)
     _kept.append(code)
     _fill_table()
@@ -111,8 +114,8 @@ def layouts_as_known() -> bool:
     array = base[1:]
     x = object.__new__(Tensor)
     x._array, x._meta, x._storage, x._auto = array, base, base, None
-    number, whole, listed, part, named = 1.5, 77, [x, base], slice(x, base, number), {"a": x}
-    interface = array.__array_interface__
+    number, whole, listed, named = 1.5, 77, [x, base], {"a": x}
+    part, interface = slice(x, base, number), array.__array_interface__
     return (
         _field(number, c.TYPE) == id(float)
         and ctypes.c_double.from_address(id(number) + c.FLOAT_VALUE).value == number

@@ -57,6 +57,7 @@ def _fold(ufunc: np.ufunc) -> Callable:
         return ufunc.reduce(array, axis=dim, keepdims=keepdim)
 
     fold.whole = lambda array: ufunc.reduce(array, axis=None)  # type: ignore[attr-defined]
+    fold.ufuncs = (ufunc, None)  # type: ignore[attr-defined]
     return fold
 
 

@@ -6,11 +6,12 @@ masks, are collected on the way and applied to the view at the end by one `index
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.declare import view
 from rushlight.core.front import extend_tensor
 from rushlight.core.op import HANDLERS, INPLACE, Sample
@@ -38,26 +39,36 @@ _fill, _masked_fill, _put = INPLACE[fill_op], INPLACE[masked_fill_op], INPLACE[i
 _EXPECTED = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
 
-def getitem(self: Tensor, index: Any) -> Any:
-    """A part of the tensor: a view for integers, slices, `...` and None; a copy for tensors, lists and masks.
+def _indexing() -> Callable:
+    def enter(self: Tensor, index: Any) -> Any:
+        kind = index.__class__
+        if kind is int:
+            return _select(self, index, 0)
+        if kind is tuple and not HANDLERS and (key := basic_index.key(self, index)) is not None:
+            return basic_index.part(self, index, key, _getitem)
+        return _getitem(self, index)
 
-    A slice that runs backwards, which PyTorch refuses, gives a copy, too.
+    def getitem(self: Tensor, index: Any) -> Any:
+        """A part of the tensor: a view for integers, slices, `...` and None; a copy for tensors, lists and masks.
 
-    Raises IndexError for indices out of range, too many indices, masks that do not fit and other types.
+        A slice that runs backwards, which PyTorch refuses, gives a copy, too.
 
-    Example:
-        >>> import rushlight
-        >>> x = rushlight.tensor([[1, 2, 3], [4, 5, 6]])
-        >>> x[1], x[:, ::2], x[x > 4]
-        (tensor([4, 5, 6]), tensor([[1, 3],
-                [4, 6]]), tensor([5, 6]))
-    """
-    kind = index.__class__
-    if kind is int:
-        return _select(self, index, 0)
-    if kind is tuple and not HANDLERS and (key := basic_index.key(self, index)) is not None:
-        return basic_index.part(self, index, key, _getitem)
-    return _getitem(self, index)
+        Raises IndexError for indices out of range, too many indices, masks that do not fit and other types.
+
+        Example:
+            >>> import rushlight
+            >>> x = rushlight.tensor([[1, 2, 3], [4, 5, 6]])
+            >>> x[1], x[:, ::2], x[x > 4]
+            (tensor([4, 5, 6]), tensor([[1, 3],
+                    [4, 6]]), tensor([5, 6]))
+        """
+        return enter(self, index)
+
+    getitem.__qualname__ = "getitem"
+    return native.front(getitem, basic_index.known, "pick", entry=basic_index.entry)
+
+
+getitem = _indexing()
 
 
 def _getitem(self: Tensor, index: Any) -> Any:

@@ -69,8 +69,10 @@ def added(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
     return np.add.reduce(array, axis=dim, dtype=wide, keepdims=keepdim)
 
 
-# The same for all elements of a contiguous array in the dtype of the result; numpy alone would widen short integers.
+# The same for all elements of a contiguous array in the dtype of the result; numpy alone would widen short integers. And
+# the ufuncs that do it: what folds, and what divides by the number of elements.
 added.whole = lambda array: np.add.reduce(array, None, array.dtype)  # type: ignore[attr-defined]
+added.ufuncs = (np.add, None)  # type: ignore[attr-defined]
 
 
 sum_op = reduction(
@@ -133,6 +135,7 @@ def _mean(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
 
 
 _mean.whole = lambda array: np.add.reduce(array, axis=None) / array.size  # type: ignore[attr-defined]
+_mean.ufuncs = (np.add, np.true_divide)  # type: ignore[attr-defined]
 
 
 def _divided(total: Any, count: Any) -> Any:

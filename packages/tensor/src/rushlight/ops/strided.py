@@ -226,6 +226,7 @@ as_strided_op = view(
     "as_strided",
     _infer_as_strided,
     _as_strided_view,
+    anywhere=True,
     doc="The memory read with any sizes, strides and offset that stay inside it; `own_offset` is the operand's, for "
     "the gradient.",
     samples=lambda: [Sample((_MATRIX,), ((2, 2), (5, 1), 1, 0)), Sample((_MATRIX,), ((3,), (0,), 0, 0))],
