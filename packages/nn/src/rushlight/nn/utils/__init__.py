@@ -20,6 +20,7 @@ from rushlight.nn.utils.fusion import (
 from rushlight.nn.utils.init import skip_init
 from rushlight.nn.utils.memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
 from rushlight.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from rushlight.nn.utils.summarize import summary
 from rushlight.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "skip_init",
     "spectral_norm",
     "stateless",
+    "summary",
     "vector_to_parameters",
     "weight_norm",
 ]
