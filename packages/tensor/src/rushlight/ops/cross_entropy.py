@@ -180,17 +180,10 @@ cross_entropy_op = structured(
 @kernel(cross_entropy_op, "cpu")
 def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
     axis = min(1, x.ndim - 1)
-    if not lines.fits(x):
-        x = checks.widened(x)
-        index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
-        log_sum = softmax.log_sum_exp(x, (axis,)).reshape(target.shape)
-        factors = targets.factors(index, counts, weight, x.dtype)
-        return targets.reduced(log_sum - targets.pick(x, index), factors, reduction), log_sum
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
-    loss, log_sum = cpu.cross_entropy(x, _by_line(target, x.ndim, axis), axis)
-    loss, log_sum = loss.reshape(target.shape), log_sum.reshape(target.shape)
-    factors = targets.factors(index, counts, weight, loss.dtype)
-    return targets.reduced(loss, factors, reduction), log_sum
+    log_sum = softmax.log_sum_exp(x, (axis,)).reshape(target.shape)
+    loss = log_sum - targets.pick(x, index).astype(log_sum.dtype, copy=False)
+    return targets.reduced(loss, targets.factors(index, counts, weight, loss.dtype), reduction), log_sum
 
 
 def _by_line(x: np.ndarray, ndim: int, axis: int) -> np.ndarray:

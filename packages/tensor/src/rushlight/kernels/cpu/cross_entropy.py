@@ -1,7 +1,9 @@
 """Cross entropy with class indices, as line programs along the dimension of classes.
 
 A target only takes part by comparison with the number of each class, so no target can lead out of an array. Both are
-compared as int32, which halves the work: `NARROW` makes -1, which no class has, of targets that do not fit.
+compared as int32, which halves the work: `NARROW` makes -1, which no class has, of targets that do not fit. Where the
+targets were checked before, `FORWARD` is slower than a sum of exponentials and a look at the target's element: 21 us for
+64 x 1000 elements on two threads, where that takes 16.
 """
 
 from __future__ import annotations
@@ -9,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.kernels.cpu import allocator, lines
-from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.line_source import LineProgram, Pass
 
 NARROW = "narrow = i32(select((target >= 0) & (target < 2147483647), target, i64(-1)))"
 
-_FORWARD = LineProgram(
+FORWARD = LineProgram(
     ("loss", "log_sum"),
     ("x", "target"),
     (("top", "C(-inf)"), ("total", "W(0.0)"), ("base", "C(0.0)"), ("picked", "W(0.0)"), ("narrow", "i32(0)")),
@@ -29,7 +30,7 @@ _FORWARD = LineProgram(
     integers=("target",),
 )
 
-_BACKWARD = LineProgram(
+BACKWARD = LineProgram(
     ("y",),
     ("x", "target", "ignored", "log_sum", "scale"),
     (),
@@ -48,17 +49,6 @@ _BACKWARD = LineProgram(
 )
 
 
-def cross_entropy(x: np.ndarray, target: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each target: `log(sum(exp(x))) - x[target]` and the logarithm.
-
-    `target` has size 1 along the axis of classes, as the results have.
-    """
-    compute = compute_dtype(x.dtype)
-    results = (np.empty(target.shape, compute), np.empty(target.shape, compute))
-    lines.run(_FORWARD, (axis,), results, (lines.bits(x), target), x.dtype)
-    return results
-
-
 def cross_entropy_backward(
     x: np.ndarray, target: np.ndarray, ignore_index: int, log_sum: np.ndarray, scale: np.ndarray, axis: int
 ) -> np.ndarray:
@@ -67,5 +57,5 @@ def cross_entropy_backward(
     """
     out = allocator.empty(x.shape, x.dtype)
     ignored = np.full((1,) * x.ndim, ignore_index, np.int64)
-    lines.run(_BACKWARD, (axis,), (lines.bits(out),), (lines.bits(x), target, ignored, log_sum, scale), x.dtype)
+    lines.run(BACKWARD, (axis,), (lines.bits(out),), (lines.bits(x), target, ignored, log_sum, scale), x.dtype)
     return out
