@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from rushlight.kernels.source import SHORT, emit, is_call, literal_source
 from rushlight.kernels.trace import Const, Program
 
-BLOCK = 512
+BLOCK = 1024
 ROWS = 16
 WIDTH = 1024
 

@@ -132,13 +132,16 @@ def expression(node: Apply, args: list[str]) -> str:
     return f"{short}({text})"
 
 
+_REASSOCIABLE = (s.add, s.multiply, s.maximum, s.minimum)
+
+
 def emit(
     program: Program, operands: Sequence[str], prefix: str = "t", reassociate: bool = False
 ) -> tuple[list[str], list[str]]:
     """One assignment per operation, and the names of the results. `operands` are sources of the inputs.
 
-    With `reassociate`, sums and products of floats may be reordered: for the accumulators of reductions, and nothing
-    else.
+    With `reassociate`, sums and products of floats may be reordered, and of zeros of both signs either is the largest:
+    for the accumulators of reductions, and nothing else.
     """
     names: dict[Node, str] = {}
     lines: list[str] = []
@@ -151,7 +154,7 @@ def emit(
             case Apply():
                 args = [names[arg] for arg in node.args]
                 names[node] = f"{prefix}{len(lines)}"
-                if reassociate and node.dtype.kind == "f" and node.function in (s.add, s.multiply):
+                if reassociate and node.dtype.kind == "f" and node.function in _REASSOCIABLE:
                     lines.append(f"{names[node]} = reassociable_{node.function.name}({', '.join(args)})")
                 else:
                     lines.append(f"{names[node]} = {expression(node, args)}")

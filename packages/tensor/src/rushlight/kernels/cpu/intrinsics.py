@@ -203,8 +203,9 @@ def bitcast(typingctx: Any, x: Any, dtype: Any) -> Any:
     return target(x, dtype), codegen
 
 
-def _llvm_intrinsic(name: str, arity: int) -> Any:
-    """`llvm.<name>` on `arity` operands of one floating type: what LLVM has a vector form for."""
+def _llvm_intrinsic(name: str, arity: int, *flags: str) -> Any:
+    """`llvm.<name>` on `arity` operands of one floating type: what LLVM has a vector form for. `flags` are freedoms
+    that it gets."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
@@ -212,7 +213,7 @@ def _llvm_intrinsic(name: str, arity: int) -> Any:
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(kind, [kind] * arity), f"llvm.{name}.{suffix}"
         )
-        return builder.call(function, args)
+        return builder.call(function, args, fastmath=flags)
 
     if arity == 1:
         return intrinsic(lambda typingctx, a: (a(a), codegen))
@@ -318,7 +319,8 @@ NAMESPACE: dict[str, Any] = {
     "wide_vectors": wide_vectors, "load": _loader("load"), "store": _storer("store"),
     "scratch_load": _loader("scratch"), "scratch_store": _storer("scratch"), "select": select, "bitcast": bitcast,
     "inf": math.inf, "nan": math.nan, "reassociable_add": _reassociable("fadd"),
-    "reassociable_multiply": _reassociable("fmul"), "left_shift": left_shift, "right_shift": right_shift,
+    "reassociable_multiply": _reassociable("fmul"), "reassociable_maximum": _llvm_intrinsic("maximum", 2, "nsz"),
+    "reassociable_minimum": _llvm_intrinsic("minimum", 2, "nsz"), "left_shift": left_shift, "right_shift": right_shift,
     "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder, "integer_pow": integer_pow,
     "gcd": gcd, "sqrt": _llvm_intrinsic("sqrt", 1), "fabs": _llvm_intrinsic("fabs", 1),
     "floor": _llvm_intrinsic("floor", 1), "ceil": _llvm_intrinsic("ceil", 1), "trunc": _llvm_intrinsic("trunc", 1),

@@ -11,14 +11,14 @@
 - `init` is the value that changes nothing: a number, a function of the dtype, or None for `maximum` and `minimum`;
 - `finish(accumulator, n)` makes the result; `n` is the number of folded elements, an int64 (`cast` it).
 
-Accuracy: blocks of 512 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64.
+Accuracy: blocks of 1024 (16 rows for sums down columns) are added in float32, in lanes, and their sums in float64.
 Results do not depend on the number of threads: work is cut by shape alone, and the parts are combined in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,8 @@ class ReduceKernel:
             packed += [*keep.strides[k + 1], *fold.strides[k]]
         layout = np.array(packed, dtype=np.int64)
         grain = max(1, GRAIN // max(1, chunk * width))
+        if chunks == 1 and tasks < 2 * grain:
+            return partial(native, 0, tasks, layout)
         if chunks == 1:
             return lambda out, *ins: run_kernel(native, tasks, grain, layout, out, *ins)
         wide = self.fold.init_wide.dtype
@@ -114,9 +116,9 @@ class ReduceKernel:
         gather_layout = np.array([*keep.sizes, *keep.strides[0], count, results, chunks], dtype=np.int64)
 
         def run_in_chunks(out: np.ndarray, *ins: np.ndarray) -> None:
-            partial = np.empty(chunks * results, wide)
-            run_kernel(native, tasks * chunks, grain, layout, partial, *ins)
-            gather(0, results, gather_layout, out, partial)
+            sums = np.empty(chunks * results, wide)
+            run_kernel(native, tasks * chunks, grain, layout, sums, *ins)
+            gather(0, results, gather_layout, out, sums)
 
         return run_in_chunks
 
