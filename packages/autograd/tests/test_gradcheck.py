@@ -81,9 +81,11 @@ def test_what_it_cannot_check():
         gradcheck(lambda x: x, rushlight.ones(1))
     with pytest.warns(UserWarning, match="float32"):
         gradcheck(lambda x: x * 2, leaf(1.0, dtype=rushlight.float32), atol=1)
-    with pytest.raises(ValueError, match="requires check_forward_ad"):
+    with pytest.raises(RuntimeError, match="stride 0"):
+        gradcheck(lambda x: x * 2, rushlight.ones(1, dtype=rushlight.float64).expand(3).requires_grad_())
+    with pytest.raises(AssertionError, match="requires check_forward_ad"):
         gradcheck(lambda x: x, leaf(1.0), check_batched_forward_grad=True)
-    with pytest.raises(ValueError, match="at least one of"):
+    with pytest.raises(AssertionError, match="at least one of"):
         gradcheck(lambda x: x, leaf(1.0), check_backward_ad=False)
 
 
@@ -117,3 +119,39 @@ def test_wrong_tangents_are_found(fast_mode):
     assert gradgradcheck(lambda x: (x * x).exp(), leaf(1.0, 2.0), fast_mode=fast_mode, check_fwd_over_rev=True)
     z = leaf(0.5 + 1j, -1 + 0.25j, dtype=rushlight.complex128)
     assert gradcheck(lambda z: (z * z.conj() * z, z.abs()), z, fast_mode=fast_mode, check_forward_ad=True)
+
+
+def test_functions_that_make_gradients_of_nothing_are_found():
+    class FromNothing(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return rushlight.ones(2, dtype=rushlight.float64) if g is None else g
+
+    with pytest.raises(GradcheckError, match="all output grads are undefined"):
+        gradcheck(FromNothing.apply, leaf(1.0, 2.0))
+    assert gradcheck(FromNothing.apply, leaf(1.0, 2.0), check_undefined_grad=False)
+
+
+def test_incoming_gradients_with_gaps_in_memory():
+    strides = []
+
+    class Looks(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            strides.append(g.stride())
+            return g * 2
+
+    assert gradgradcheck(Looks.apply, leaf(1.0, 2.0), gen_non_contig_grad_outputs=True)
+    assert (2,) in strides
+    strides.clear()
+    assert gradgradcheck(Looks.apply, leaf(1.0, 2.0)) and (2,) not in strides
+    assert gradgradcheck(lambda x: x.exp(), leaf(1.0, 2.0), [leaf(3.0, 4.0)])

@@ -15,7 +15,9 @@ import numpy as np
 
 from rushlight.autograd.api import grad
 from rushlight.autograd.batches import over_batch
+from rushlight.autograd.differences import differences, random_like, unit_weights
 from rushlight.autograd.duals import dual, new_level
+from rushlight.autograd.function import FunctionNode
 from rushlight.autograd.memory import zeros_for
 from rushlight.core import dtypes
 from rushlight.core.tensor import Tensor
@@ -52,7 +54,9 @@ def gradcheck(
     gradient does not come counts as zeros.
     `check_forward_ad` compares forward mode with the finite differences, too, and `check_batched_forward_grad` several
     directions at once with single ones. Raises GradcheckError (a RuntimeError) where it fails, or returns False without
-    `raise_exception`; ValueError when nothing, or batches of an unchecked forward mode, are to be checked.
+    `raise_exception`. ValueError when no input requires grad, RuntimeError for one whose elements share memory, and
+    AssertionError when nothing, or batches of an unchecked forward mode, are to be checked. `masked` is for layouts
+    that rushlight has not.
 
     Example:
         >>> import rushlight
@@ -61,9 +65,9 @@ def gradcheck(
         True
     """
     if not (check_forward_ad or check_backward_ad):
-        raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
+        raise AssertionError("Expected at least one of check_forward_ad and check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
-        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     try:
         if check_forward_ad:
             _check_forward(func, _tuple(inputs), eps, atol, rtol, check_batched_forward_grad, fast_mode)
@@ -107,7 +111,8 @@ def gradgradcheck(
     masked: bool | None = None,
 ) -> bool:
     """Are the gradients of the gradients of `func(*inputs)` those of finite differences? Arguments as in `gradcheck`;
-    `check_fwd_over_rev` checks forward mode over the gradients.
+    `check_fwd_over_rev` checks forward mode over the gradients. `grad_outputs` are the incoming gradients, by default
+    random ones, with `gen_non_contig_grad_outputs` such that are not contiguous in memory.
 
     Example:
         >>> import rushlight
@@ -118,7 +123,8 @@ def gradgradcheck(
     arguments = _tuple(inputs)
     if grad_outputs is None:
         random = np.random.default_rng(0)
-        weights = [_random_like(y, random).requires_grad_() for y in _differentiable(func(*arguments))]
+        outputs = _differentiable(func(*arguments))
+        weights = [random_like(y, random, gen_non_contig_grad_outputs).detach().requires_grad_() for y in outputs]
     else:
         weights = list(_tuple(grad_outputs))
     count = len(arguments)
@@ -177,6 +183,11 @@ def _check(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for i, x in enumerate(sources):
+        if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
+            raise RuntimeError(
+                f"gradcheck: input {i} has a dimension with stride 0: moving one of its elements moves others, so "
+                "there are no finite differences; clone() it first"
+            )
         if x.dtype not in (dtypes.float64, dtypes.complex128) and eps < 1e-4:
             warnings.warn(
                 f"gradcheck: input {i} has dtype {x.dtype.name}: finite differences with eps={eps} need float64 or "
@@ -194,9 +205,9 @@ def _check(
             return _differentiable(func(*values))[i]
 
         if fast:
-            _compare(one, inputs, sources, [_random_like(y, random)], i, eps, atol, rtol, nondet_tol, random)
+            _compare(one, inputs, sources, [random_like(y, random)], i, eps, atol, rtol, nondet_tol, random)
         else:
-            _compare(one, inputs, sources, _unit_weights(y), i, eps, atol, rtol, nondet_tol, None)
+            _compare(one, inputs, sources, unit_weights(y), i, eps, atol, rtol, nondet_tol, None)
         if batched:
             _check_batched(y, sources, random, i)
     if same_dtypes:
@@ -211,8 +222,10 @@ def _check(
                 raise GradcheckError(
                     f"gradcheck: gradient of dtype {g.dtype.name} for an input of dtype {x.dtype.name}"
                 )
-    if undefined and len(outputs) > 1:
-        _check_undefined(func, inputs, sources)
+    if undefined:
+        _check_nothing_defined(outputs)
+        if len(outputs) > 1:
+            _check_undefined(func, inputs, sources)
 
 
 def _check_forward(
@@ -228,7 +241,7 @@ def _check_forward(
             def one(*values: Any, i: int = i) -> Tensor:
                 return _differentiable(func(*values))[i]
 
-            directions, columns = _numeric(one, inputs, x, eps, random if fast else None)
+            directions, columns = differences(one, inputs, x, eps, random if fast else None)
             along = [tensor(d, dtype=x.dtype) for d in directions]
             found = [_along(one, inputs, at, t).detach().numpy().reshape(-1) for t in along]
             for a, n in zip(found, columns):
@@ -257,25 +270,6 @@ def _together(one: Callable, inputs: tuple, at: int, directions: list) -> np.nda
     return found.detach().numpy().reshape(len(directions), -1)
 
 
-def _unit_weights(y: Tensor) -> list[Tensor]:
-    """A gradient per element (and part, if complex) of an output."""
-    units = [1.0, 1.0j] if y.is_complex() else [1.0]
-    weights = []
-    for unit in units:
-        for k in range(y.numel()):
-            flat = np.zeros(y.numel(), y._array.dtype)
-            flat[k] = unit
-            weights.append(tensor(flat.reshape(tuple(y.shape))))
-    return weights
-
-
-def _random_like(y: Tensor, random: np.random.Generator) -> Tensor:
-    values = random.uniform(0.5, 1.5, tuple(y.shape))
-    if y.is_complex():
-        values = values + 1j * random.uniform(0.5, 1.5, tuple(y.shape))
-    return tensor(np.asarray(values), dtype=y.dtype)
-
-
 def _compare(
     one: Callable,
     inputs: tuple,
@@ -289,7 +283,7 @@ def _compare(
     random: np.random.Generator | None,
 ) -> None:
     """The gradient of each weighting of output `index` against finite differences."""
-    jacobians = [_numeric(one, inputs, x, eps, random) for x in sources]
+    jacobians = [differences(one, inputs, x, eps, random) for x in sources]
     for weight in weights:
         y = one(*inputs)
         found = grad(y, sources, weight, allow_unused=True, retain_graph=True)
@@ -315,31 +309,6 @@ def _compare(
                 )
 
 
-def _numeric(
-    one: Callable, inputs: tuple, x: Tensor, eps: float, random: np.random.Generator | None
-) -> tuple[list, list]:
-    """Directions in the space of `x` and the central differences of the output along them."""
-    array = x.detach().numpy()
-    directions = []
-    if random is not None:
-        directions.append(_random_like(x, random).numpy())
-    else:
-        for unit in [1.0, 1.0j] if x.is_complex() else [1.0]:
-            for k in np.ndindex(array.shape):
-                direction = np.zeros(array.shape, array.dtype)
-                direction[k] = unit
-                directions.append(direction)
-    columns = []
-    for direction in directions:
-        sides = []
-        for sign in (1, -1):
-            moved = tensor(array + sign * eps * direction, dtype=x.dtype).requires_grad_()
-            value = one(*[moved if y is x else y for y in inputs])
-            sides.append(value.detach().numpy().astype(np.complex128).reshape(-1))
-        columns.append((sides[0] - sides[1]) / (2 * eps))
-    return directions, columns
-
-
 def _check_constant(func: Callable, inputs: tuple, sources: list, eps: float, atol: float) -> None:
     """A function whose outputs do not require grad must not change with its inputs."""
     before = [y.detach().numpy().copy() for y in _tuple(func(*inputs)) if isinstance(y, Tensor)]
@@ -355,11 +324,22 @@ def _check_constant(func: Callable, inputs: tuple, sources: list, eps: float, at
             )
 
 
+def _check_nothing_defined(outputs: list) -> None:
+    """A custom function to which no gradient comes must give none, or zeros."""
+    for node in {y.grad_fn for y in outputs if isinstance(y.grad_fn, FunctionNode)}:
+        found = node.apply([None] * node.outputs, True)
+        if any(g is not None and g.detach().numpy().any() for g in found):
+            raise GradcheckError(
+                "gradcheck: Expected all input grads to be undefined or zero when all output grads are undefined or "
+                f"zero, but {node.name()} gives others; backward gets None for such outputs without materialize_grads"
+            )
+
+
 def _check_undefined(func: Callable, inputs: tuple, sources: list) -> None:
     """Leaving out the gradient of an output must equal a gradient of zeros."""
     outputs = _differentiable(func(*inputs))
     random = np.random.default_rng(1)
-    weights = [_random_like(y, random) for y in outputs]
+    weights = [random_like(y, random) for y in outputs]
     for i in range(len(outputs)):
         zero: list = [w * 0 if k == i else w for k, w in enumerate(weights)]
         full = grad(outputs, sources, zero, allow_unused=True, retain_graph=True)
@@ -377,7 +357,7 @@ def _check_undefined(func: Callable, inputs: tuple, sources: list) -> None:
 
 def _check_batched(y: Tensor, sources: list, random: np.random.Generator, index: int) -> None:
     """A batch of incoming gradients must give the batch of results."""
-    weights = [_random_like(y, random) for _ in range(2)]
+    weights = [random_like(y, random) for _ in range(2)]
     stacked = tensor(np.stack([w.numpy() for w in weights]), dtype=y.dtype)
     batch = grad(y, sources, stacked, allow_unused=True, retain_graph=True, is_grads_batched=True)
     for i, w in enumerate(weights):
