@@ -268,6 +268,18 @@ def test_bad_arguments(arguments):
         DataLoader(range(4), **arguments)
 
 
+def test_what_is_no_generator():
+    with pytest.raises(TypeError, match="generator option should be a rushlight.Generator"):
+        DataLoader(range(4), generator=3)
+
+
+def test_timeout_is_for_workers():
+    assert DataLoader(range(4)).timeout == 0
+    assert DataLoader(range(4), num_workers=1).timeout == 120
+    with pytest.raises(AssertionError, match="timeout option needs workers"):
+        iter(DataLoader(range(4), timeout=3))
+
+
 def test_bad_context_type():
     with pytest.raises(TypeError, match="valid context object"):
         DataLoader(range(4), num_workers=1, multiprocessing_context=3)

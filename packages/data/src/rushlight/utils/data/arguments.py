@@ -6,6 +6,8 @@ import multiprocessing
 from multiprocessing.context import BaseContext
 from typing import Any
 
+import rushlight
+
 WORKER_TYPES = ("process", "thread")
 
 
@@ -34,6 +36,19 @@ def check_workers(
         raise ValueError("persistent_workers option needs num_workers > 0")
     if worker_type not in WORKER_TYPES:
         raise ValueError(f"worker_type option should be one of {WORKER_TYPES}, got {worker_type!r}")
+
+
+def check_generator(generator: Any) -> None:
+    """Check that randomness can come from it.
+
+    Raises:
+        TypeError: when it is no generator.
+    """
+    if generator is not None and not isinstance(generator, rushlight.Generator):
+        raise TypeError(
+            f"generator option should be a rushlight.Generator or None, but got generator={generator!r}; "
+            "for a number use rushlight.Generator().manual_seed(number)"
+        )
 
 
 def check_iterable(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:

@@ -23,6 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 DEFAULT_PREFETCH = 2
+DEFAULT_TIMEOUT = 120
 
 
 class _Endless(Sampler):
@@ -48,8 +49,8 @@ class DataLoader(Generic[T_co]):
             batches).
         pin_memory: put tensors into page-locked memory, where there is a GPU.
         drop_last: leave out a last batch that is not full.
-        timeout: seconds to wait for a worker before an error; 0 never gives up on one that is alive. A dead one is
-            noticed at once.
+        timeout: seconds to wait for a worker before an error (default 120); 0 never gives up on one that is alive. A
+            dead one is noticed at once.
         worker_init_fn: called in each worker with its id, after seeding and before the first sample.
         multiprocessing_context: how to start workers: "forkserver" (the default on Linux), "spawn", "fork", or a
             context; see `rushlight.utils.data.start`.
@@ -66,6 +67,7 @@ class DataLoader(Generic[T_co]):
 
     Raises:
         ValueError: for arguments that are out of range or exclude each other.
+        TypeError: for a generator or context of another kind, or, with workers, a dataset that cannot be pickled.
 
     Example:
         >>> for batch in DataLoader(range(5), batch_size=2):
@@ -86,7 +88,7 @@ class DataLoader(Generic[T_co]):
         collate_fn: Callable | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
-        timeout: float = 120,
+        timeout: float | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: str | BaseContext | None = None,
         generator: Any = None,
@@ -98,6 +100,9 @@ class DataLoader(Generic[T_co]):
         worker_type: str = "process",
         progress: bool = False,
     ) -> None:
+        if timeout is None:
+            timeout = DEFAULT_TIMEOUT if num_workers else 0
+        arguments.check_generator(generator)
         arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         iterable = isinstance(dataset, IterableDataset)
         if iterable:

@@ -95,6 +95,11 @@ class SerialIterator(LoaderIterator):
     """A pass without workers: a batch is fetched when it is asked for."""
 
     def __init__(self, loader: DataLoader, tasks: Iterator, base_seed: int, position: Position) -> None:
+        if loader.timeout:
+            raise AssertionError(
+                f"timeout option needs workers: nothing can be done about a dataset that is stuck in this process; "
+                f"got timeout={loader.timeout} and num_workers=0"
+            )
         super().__init__(loader, tasks, base_seed, position)
         self.source = fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
