@@ -14,11 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Package -> (siblings it may import, distributions it may import).
 # tensor needs safetensors only for its files, and only when it meets one.
+# nn needs tensorboardX only for utils.tensorboard, an extra.
 # numpy comes with tensor, so whoever needs tensor has it too; the same holds for numba and llvmlite in the compiler.
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "tensor": (set(), {"numpy", "numba", "llvmlite", "ml_dtypes", "scipy", "safetensors"}),
     "autograd": ({"tensor"}, {"numpy"}),
-    "nn": ({"tensor", "autograd"}, {"numpy"}),
+    "nn": ({"tensor", "autograd"}, {"numpy", "tensorboardX"}),
     "data": ({"tensor"}, {"numpy"}),
     "compiler": ({"tensor", "autograd"}, {"numpy", "numba", "llvmlite"}),
 }

@@ -141,7 +141,7 @@ def summary(model: Module, input: Any) -> Summary:
     with ExitStack() as stack:
         stack.enter_context(rushlight.no_grad())
         stack.enter_context(rushlight.random.fork_rng())
-        stack.enter_context(_unchanged(model))
+        stack.enter_context(unchanged(model))
         inside: list[Row] = []
         for module in model.modules():
             stack.enter_context(module.register_forward_pre_hook(_entering(rows[id(module)], inside)))
@@ -154,7 +154,7 @@ def summary(model: Module, input: Any) -> Summary:
         [row for _, row in named],
         sum(p.numel() for p in parameters if p.requires_grad),
         _size((*parameters, *model.buffers())),
-        _size(_tensors((args, kwargs))),
+        _size(tensors_in((args, kwargs))),
     )
 
 
@@ -195,7 +195,7 @@ def _entering(row: Row, inside: list[Row]) -> Callable:
 def _leaving(row: Row, inside: list[Row]) -> Callable:
     def leave(module: Module, args: tuple, output: Any) -> None:
         inside.pop()
-        found = list(_tensors(output))
+        found = list(tensors_in(output))
         row.outputs += [tuple(tensor.shape) for tensor in found]
         row.output_bytes += _size(found)
 
@@ -219,7 +219,7 @@ class _Counter:
 
 
 @contextmanager
-def _unchanged(model: Module) -> Iterator[None]:
+def unchanged(model: Module) -> Iterator[None]:
     """In evaluation mode inside the block; afterwards modes and buffers are as before."""
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(m, name, b, b.clone()) for m in model.modules() for name, b in m._buffers.items() if b is not None]
@@ -235,13 +235,13 @@ def _unchanged(model: Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> Iterator[Tensor]:
     """The tensors in nested tuples, lists, dicts and packed sequences."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list, dict)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _size(tensors: Iterable[Tensor]) -> int:
