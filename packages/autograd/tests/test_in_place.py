@@ -261,3 +261,10 @@ def test_slices_backwards_carry_gradients_both_ways():
     values = rushlight.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=rushlight.float64, requires_grad=True)
     assert stored(x, values).tolist() == [[4, 3, 0], [10, 8, 6], [2, 1, 12]]
     assert rushlight.autograd.gradcheck(stored, (x, values))
+
+
+def test_functions_written_in_others_keep_what_they_overwrite():
+    x = rushlight.tensor([-2.0, 0.5, 3.0], requires_grad=True)
+    y = (x * 2).clamp_(-1, 2)
+    y.sum().backward()
+    assert y.tolist() == [-1, 1, 2] and x.grad.tolist() == [0, 2, 0]

@@ -47,14 +47,10 @@ class Samples:
 
     __slots__ = ("level", "value", "batched", "__weakref__")
     __array_ufunc__ = None
+    base = "samples"  # like an array that is a view: its memory is not its own
 
     def __init__(self, level: BatchLevel, value: Tensor, batched: bool) -> None:
         self.level, self.value, self.batched = level, value, batched
-
-    @property
-    def base(self) -> Tensor:
-        """As an array that is a view has: the memory is not this object's own."""
-        return self.value
 
     def view(self) -> Samples:
         """The same samples once more."""
@@ -249,6 +245,12 @@ def lifted(x: Tensor) -> Tensor:
 def innermost() -> BatchLevel | None:
     """The level of `vmap` that sees this thread's op calls first."""
     return next((h for h in reversed(dispatch.handlers()) if isinstance(h, BatchLevel)), None)
+
+
+def level_of(x: Tensor) -> BatchLevel | None:
+    """The level that a tensor belongs to."""
+    samples = x._array
+    return samples.level if type(samples) is Samples else None
 
 
 def is_batched(x: Tensor) -> bool:

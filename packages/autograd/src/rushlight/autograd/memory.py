@@ -22,7 +22,7 @@ _add_in_place = INPLACE[prims.add]
 
 def is_free(x: Tensor) -> bool:
     """Is the memory of a tensor its own: row-major, and no view, array or foreign code sees it besides?"""
-    if not x._meta.contiguous or x._meta.device.type != "cpu":
+    if not x._meta.contiguous or x._meta.device.type != "cpu" or HANDLERS:  # handlers may see more in a tensor
         return False
     storage = x._storage
     shares = 0

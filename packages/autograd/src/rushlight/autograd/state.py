@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from rushlight.autograd.batches import level_of
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import AccumulateGrad, Edge, next_order
 from rushlight.autograd.references import references
@@ -117,7 +118,8 @@ def refreshed(x: Tensor) -> AutogradState:
     before = mode.enabled
     set_enabled(True)
     try:
-        with dispatch.push(None):  # no handler is to see it: the value is there already
+        # No handler is to see it, as the value is there already, but one that the tensor cannot do without.
+        with dispatch.push(level_of(x)):
             fresh = replay(base, steps)
     finally:
         set_enabled(before)

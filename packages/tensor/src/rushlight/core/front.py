@@ -309,6 +309,8 @@ def function(
 
 def _stored(name: str, fn: Callable) -> Callable:
     def call(self, *args, **kwargs):
-        return store(name, self, fn(self, *args, **kwargs))
+        # Gradients may want the value that is about to be overwritten: it is computed from a copy then.
+        source = self.clone() if self._meta.requires_grad or HANDLERS else self
+        return store(name, self, fn(source, *args, **kwargs))
 
     return _named(call, name, f"In-place form of `{name[:-1]}`.")
