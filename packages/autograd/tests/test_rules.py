@@ -10,7 +10,7 @@ from rushlight.autograd.duals import dual, new_level
 from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
 from rushlight.autograd.rules.registry import ROWS, row_of
 from rushlight.core import dtypes
-from rushlight.core.op import INPLACE, Op
+from rushlight.core.op import INPLACE, Op, Sample
 from rushlight.core.samples import samples_of
 
 WIDE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
@@ -24,7 +24,12 @@ NOT_THE_DERIVATIVE = {
     ("place_planes", 0): "of several values for one place any may stay",
 }
 # Results that a function of them determines only up to sign or phase: compared in a form that does not depend on it.
+# Real ones of eigh and svd keep their sign when the matrix moves a little.
 INVARIANT = {"eig": lambda values, vectors: (values, vectors.abs())}
+INVARIANT_IF_COMPLEX = {
+    "eigh": lambda values, vectors: (values, vectors.abs()),
+    "svd": lambda u, values, vh: (u.abs(), values, vh.abs()),
+}
 
 SAMPLES = {op: samples_of(op) for op in sorted(ROWS, key=lambda op: op.name)}
 CASES = [
@@ -80,7 +85,10 @@ def called(op: Op, operands: list, params: tuple, wanted: list[int], symmetric: 
         if symmetric:
             arguments[0] = (arguments[0] + arguments[0].mH) / 2
         results = op.apply(tuple(arguments), params)
-        results = INVARIANT[op.name](*results) if op.name in INVARIANT else results
+        if op.name in INVARIANT:
+            results = INVARIANT[op.name](*results)
+        elif op.name in INVARIANT_IF_COMPLEX and any(x.is_complex() for x in values):
+            results = INVARIANT_IF_COMPLEX[op.name](*results)
         return tuple([r for r in results if r.dtype.is_inexact]) if isinstance(results, tuple) else results
 
     return call
@@ -90,6 +98,11 @@ def usable(op: Op, sample) -> tuple:
     index = [s is sample for s in SAMPLES[op]].index(True)
     if (op.name, index) in NOT_THE_DERIVATIVE:
         pytest.skip(NOT_THE_DERIVATIVE[op.name, index])
+    return prepared(op, sample)
+
+
+def prepared(op: Op, sample) -> tuple:
+    """The function of the operands that vary, and those operands; skips what has no derivative to compare with."""
     if op.random:
         pytest.skip("a random op is no function of its operands")
     if op.name.endswith("_backward") and any(name in ("out", "log_sum", "mean") for name in op.operands):
@@ -227,6 +240,41 @@ def test_elementwise_in_the_complex_plane(op):
     along = inner([(pushed(call, values, vectors)[1][0], weight)])
     back = rushlight.autograd.grad(call(*values), values, weight)
     np.testing.assert_allclose(float(along), float(inner(zip(back, vectors))), rtol=1e-7)
+
+
+def in_the_complex_plane(sample: Sample) -> Sample:
+    """A sample with imaginary parts beside the real numbers."""
+    random = np.random.default_rng(1)
+
+    def moved(x):
+        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            return x
+        return smooth(x).astype(np.complex128) + 1j * random.uniform(0.1, 0.5, x.shape)
+
+    complex_for_real = {dtypes.float32: dtypes.complex128, dtypes.float64: dtypes.complex128}
+    params = [complex_for_real.get(p, p) if isinstance(p, dtypes.dtype) else p for p in sample.params]
+    return Sample(tuple(map(moved, sample.operands)), tuple(params))
+
+
+# Gradients of functions of real numbers, which take complex ones without being defined for them.
+REAL = ("softmax_backward", "log_softmax_backward", "nll_loss_backward", "avg_pool_transpose", "window_spread")
+STRUCTURED = [op for op in SAMPLES if op.kind != "elementwise" and op.name not in REAL]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in STRUCTURED])
+def test_other_operations_in_the_complex_plane(op):
+    """The first sample of a real operation that the operation takes with complex numbers, too."""
+    for i, sample in enumerate(SAMPLES[op]):
+        if (op.name, i) in NOT_THE_DERIVATIVE:
+            continue
+        try:
+            call, values = prepared(op, in_the_complex_plane(sample))
+        except (RuntimeError, TypeError, pytest.skip.Exception):  # real numbers only, or nothing to compare
+            continue
+        assert gradcheck(call, values, fast_mode=True)
+        assert gradgradcheck(call, values, fast_mode=True, atol=1e-4)
+        return
+    pytest.skip("no sample is defined for complex numbers")
 
 
 @pytest.mark.parametrize(
