@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
 from rushlight.core.meta import Meta
@@ -18,7 +19,7 @@ from rushlight.kernels.cpu import allocator, blas, gemm
 _PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that BLAS multiplies and numpy adds as they are
 
 # Folds of fewer elements are left to numpy.
-WORTH_A_LOOP = 512
+WORTH_A_LOOP = 32
 
 
 def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
@@ -29,7 +30,11 @@ def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
     if all(m.device.type == "cpu" for m in metas) and not node.op.random:
         if node.op.kind == "view":
             return _view(source, node)
-        if node.op in (prims.matmul, prims.linear_weight_grad) and _product(source, node):
+        if node.op in (prims.matmul, prims.linear, prims.linear_weight_grad) and _product(source, node):
+            return True
+        if (whole := small.whole_call(node)) is not None:
+            function, operands = source.hold(f"small_{node.op.name}", whole[0]), map(source.memory, whole[1])
+            source.line(f"{_targets(source, node)} = {function}({', '.join(operands)})", node)
             return True
         if node.op.kind == "elementwise" and (found := ufunc_of(node)):
             _ufunc(source, node, *found, dying)
@@ -48,11 +53,10 @@ def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
 def _view(source: Source, node: Node) -> bool:
     x, *numbers = node.inputs
     source.owned.discard(x)
-    target = _targets(source, node)
     if node.op is prims.permute:
-        source.line(f"{target} = {source.name(x)}.transpose({node.params[0]})", node)
+        source.view(node.outputs[0], lambda: f"{source.name(x)}.transpose({node.params[0]})")
     elif node.op is prims.view and x.meta.contiguous:
-        source.line(f"{target} = {source.name(x)}.reshape({node.params[0]})", node)
+        source.view(node.outputs[0], lambda: f"{source.name(x)}.reshape({node.params[0]})")
     else:
         function = source.hold(node.op.name, node.op.numpy)
         arguments = [
@@ -60,7 +64,7 @@ def _view(source: Source, node: Node) -> bool:
             *map(source.operand, numbers),
             *[source.hold(f"{node.op.name}_p", p) for p in node.params],
         ]
-        source.line(f"{target} = {function}({', '.join(arguments)})", node)
+        source.line(f"{_targets(source, node)} = {function}({', '.join(arguments)})", node)
     return True
 
 
@@ -78,9 +82,20 @@ def _inferred(node: Node) -> Any:
 
 
 def _product(source: Source, node: Node) -> bool:
-    """A product of matrices as a call of BLAS into memory at hand."""
-    a, b = node.inputs
+    """A product of matrices as a call of a kernel, or of BLAS into memory at hand."""
     out = node.outputs[0]
+    if (found := small.product(node)) is not None:
+        (kernel, tasks, words, numbers), operands = found
+        target = source.name(out)
+        a, b, added, *_ = [*map(source.memory, operands), target]
+        source.line(f"{target} = {source.empty(out.meta)}")
+        call, known, factors = source.hold("product", kernel), source.hold("words_0", words), source.hold("f", numbers)
+        source.line(f"{call}(0, {tasks}, {known}, {a}, {b}, {target}, {added}, {factors})", node)
+        source.owned.add(out)
+        return True
+    if node.op is prims.linear:
+        return False
+    a, b = node.inputs
     if not (isinstance(a, Value) and isinstance(b, Value)) or out.meta.dtype not in _PLAIN or not out.meta.numel:
         return False
     first, second = source.name(a), source.name(b)

@@ -25,6 +25,7 @@ from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
+from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel
@@ -34,7 +35,7 @@ class Program:
     """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = eliminate_dead(eliminate_common(decompose(graph)))
+        self.graph = eliminate_dead(eliminate_common(decompose(graph, whole=small.product)))
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
         source = Source()
@@ -65,15 +66,18 @@ class Program:
         _read_inputs(source, self.graph)
         quiet_steps = True
         free_after = _last_uses(steps, self.graph.outputs)
+        returned = set(map(_root, self.graph.outputs))
         for (group, results), dying in zip(steps, free_after):
-            if group.reduces or (group.nodes[0].op.kind == "reduction" and not is_folded_by_numpy(group.nodes[0])):
+            same = small.constant(group.nodes[0]) if results[0] not in returned else None
+            if same is not None:
+                source.constant(results[0], same)
+            elif group.reduces or (group.nodes[0].op.kind == "reduction" and not is_folded_by_numpy(group.nodes[0])):
                 self.kernels.append(write_fold(source, group))
             elif len(group.nodes) > 1 or (is_fusable(group.nodes[0]) and not ufunc_of(group.nodes[0])):
                 self.kernels.append(write_loop(source, group, results, dying))
             else:
                 quiet_steps &= write_call(source, group.nodes[0], dying)
-            if dying:
-                source.line(f"del {source.listed(dying)}")
+            source.forget(dying)
         _return_outputs(source, self.graph)
         return quiet_steps
 
@@ -117,7 +121,11 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
     """For each step the values that are needed no more after it, so that their memory can be used again."""
     last: dict[Value, int] = {}
     for number, (group, results) in enumerate(steps):
-        last.update(dict.fromkeys([*group.operands(), *results], number))
+        for value in (*group.operands(), *results):
+            last[value] = number
+            while value.node is not None and value.node.op.kind == "view":  # a view may be made when it is needed
+                value = value.node.inputs[0]
+                last[value] = number
     found: list[list[Value]] = [[] for _ in steps]
     for value, number in last.items():
         if value not in kept and _root(value) not in map(_root, kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,43 @@ class Source:
         self.namespace: dict[str, Any] = {"wrap": wrap}
         self.names: dict[Value, str] = {}
         self.owned: set[Value] = set()  # arrays that the program made and that nothing else looks at
+        self.constants: set[Value] = set()  # what the namespace holds: the same in each call
+        self.waiting: dict[Value, Callable[[], str]] = {}  # views that nobody has asked for yet, and their expressions
 
     def name(self, value: Value) -> str:
         """The variable that holds a value's array."""
-        return self.names.setdefault(value, f"v{len(self.names)}")
+        name = self.names.setdefault(value, f"v{len(self.names)}")
+        view = self.waiting.pop(value, None)
+        if view is not None:
+            self.line(f"{name} = {view()}", value.node)
+        return name
+
+    def view(self, value: Value, expression: Callable[[], str]) -> None:
+        """A view with the first element of what it is a view of: made when its variable is asked for."""
+        self.waiting[value] = expression
+
+    def memory(self, value: Value) -> str:
+        """A variable with the same first element, for kernels that know how the value lies in memory."""
+        while value in self.waiting:
+            value = value.node.inputs[0]
+        return self.name(value)
+
+    def constant(self, value: Value, array: np.ndarray) -> None:
+        """Let a value be an array of the namespace."""
+        self.names[value] = self.hold("constant", array)
+        self.constants.add(value)
 
     def listed(self, values: list[Value]) -> str:
         """Variables, separated by commas."""
         return ", ".join(map(self.name, values))
+
+    def forget(self, values: list[Value]) -> None:
+        """Delete the variables of values that are needed no more."""
+        for value in values:
+            self.waiting.pop(value, None)
+        known = [self.names[value] for value in values if value in self.names and value not in self.constants]
+        if known:
+            self.line(f"del {', '.join(known)}")
 
     def hold(self, name: str, obj: Any) -> str:
         """Enter an object into the namespace; a number is added to a name that is taken by another object."""

@@ -147,6 +147,22 @@ def prepared(
     return run
 
 
+def single(
+    char: str, shape: tuple[int, ...], a: tuple[tuple[int, ...], tuple[int, ...]],
+    b: tuple[tuple[int, ...], tuple[int, ...]], added: tuple[int, ...] | None = None,
+) -> tuple[Callable[..., None], int, np.ndarray, np.ndarray] | None:  # fmt: skip
+    """A product of known shapes and strides as one call on this thread: `kernel(0, tasks, words, a, b, out, added,
+    numbers)`, where `out` is row-major, and given for `added` too where nothing is. None where threads, several calls
+    or products with vectors do better.
+    """
+    if shape[-1] < 2 or shape[-2] < 2:
+        return None
+    plan = _plan(char, shape, *a, *b, contiguous_strides(shape, np.dtype(char).itemsize), added, 1)
+    if plan is None or plan.tasks >= 2 * plan.grain:
+        return None
+    return gemm_kernels.multiply(np.dtype(char)), plan.tasks, plan.words, _numbers(char, 1.0, 1.0)
+
+
 def within(
     char: str, pitch: int, places: Sequence[tuple[int, int]], size: tuple[int, int, int], threads: int
 ) -> tuple[int, int, np.ndarray] | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dtypes
 from rushlight.core.op import prims
@@ -9,16 +12,20 @@ from rushlight.core.op import prims
 _PLAIN = (dtypes.float32, dtypes.float64)
 
 
-def decompose(graph: Graph) -> Graph:
-    """The graph with `linear` as a product and an addition: the addition joins the loop of the activation after it."""
-    if not any(_is_affine(node) for node in graph.nodes):
+def decompose(graph: Graph, whole: Callable[[Node], Any] = lambda node: False) -> Graph:
+    """The graph with `linear` as a product and an addition, which joins the loop of the activation after it.
+
+    Calls that are to stay `whole` do.
+    """
+    apart = {node for node in graph.nodes if _is_affine(node) and not whole(node)}
+    if not apart:
         return graph
     made = Graph()
     renamed: dict[Value, Value] = {v: made.input(v.meta) for v in graph.inputs}
     for node in graph.nodes:
         operands = tuple([renamed[x] if isinstance(x, Value) else x for x in node.inputs])
         metas = tuple([v.meta for v in node.outputs])
-        if _is_affine(node):
+        if node in apart:
             x, weight, bias = operands
             product = made.call(prims.matmul, (x, made.call(prims.permute, (weight,), ((1, 0),))))
             renamed[node.outputs[0]] = made.call(prims.add, (product, bias), (), metas[0])

@@ -1,0 +1,59 @@
+"""Cross entropy of few rows, against numpy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rushlight.kernels.cpu import class_loss
+
+IGNORED = -100
+
+
+def reference(x, target, mean):
+    wide = x.astype(np.float64)
+    log_sum = np.log(np.exp(wide).sum(1))
+    counts = target != IGNORED
+    index = np.where(counts, target, 0)
+    rows = np.arange(len(x))
+    losses = np.where(counts, log_sum - wide[rows, index], 0)
+    each = counts / (counts.sum() if mean else 1)
+    gradient = np.exp(wide - log_sum[:, None])
+    gradient[rows, index] -= 1
+    return losses.sum() / (counts.sum() if mean else 1), log_sum, gradient * each[:, None]
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_loss_and_gradient(data):
+    rows, classes = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 70))
+    mean, dtype = data.draw(st.booleans()), np.dtype(data.draw(st.sampled_from(["f4", "f8"])))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    x = (3 * rng.standard_normal((rows, classes))).astype(dtype)
+    target = rng.integers(0, classes, rows)
+    target[1::5] = IGNORED
+    loss, log_sum, gradient = reference(x, target, mean)
+    found = class_loss.cross_entropy((rows, classes), dtype, IGNORED, mean)(x, target)
+    back = class_loss.cross_entropy_backward((rows, classes), dtype, IGNORED, mean)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(found[0], loss, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found[1], log_sum, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(back(np.array(2, dtype), x, target, found[1]), 2 * gradient, atol=3 * tolerance)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40])
+def test_a_target_out_of_range(wrong):
+    run = class_loss.cross_entropy((4, 3), np.dtype(np.float32), IGNORED, True)
+    target = np.array([0, 1, wrong, IGNORED])
+    with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds for 3 classes"):
+        run(np.zeros((4, 3), np.float32), target)
+
+
+def test_all_targets_ignored():
+    args = (4, 3), np.dtype(np.float32), IGNORED, True
+    x, target = np.zeros((4, 3), np.float32), np.full(4, IGNORED)
+    loss, log_sum = class_loss.cross_entropy(*args)(x, target)
+    assert np.isnan(loss)
+    assert not class_loss.cross_entropy_backward(*args)(np.ones((), np.float32), x, target, log_sum).any()
