@@ -391,6 +391,25 @@ def test_script_from_stdin():
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_imports_of_torch_in_a_workers_modules(tmp_path, method):
+    (tmp_path / "its_data.py").write_text(
+        "import torch.utils.data\n"
+        "class Data(torch.utils.data.Dataset):\n"
+        "    def __len__(self): return 2\n"
+        "    def __getitem__(self, index): return torch.__name__\n"
+    )
+    path = tmp_path / "script.py"
+    path.write_text(
+        "from its_data import Data\n"
+        "from torch.utils.data import DataLoader\n"
+        f"print(list(DataLoader(Data(), num_workers=1, multiprocessing_context={method!r})))\n"
+    )
+    done = python("-m", "rushlight.as_torch", str(path))
+    assert done.stdout == "[['rushlight'], ['rushlight']]\n"
+    assert done.stderr == ""
+
+
 def gone(pids):
     """Whether all processes end soon."""
     end = time.monotonic() + 10

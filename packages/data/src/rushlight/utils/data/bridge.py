@@ -6,6 +6,7 @@ Samplers, collation and the workers' transport work on numpy arrays and come her
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,6 +146,18 @@ def seed_worker(seed: int) -> None:
     rushlight.manual_seed(seed)
     # numpy's legacy seeding takes 32-bit words; the sequence spreads neighbouring worker seeds over the whole state.
     np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002
+
+
+def stands_for_torch() -> bool:
+    """Whether `import torch` gives rushlight in this program."""
+    return sys.modules.get("torch") is rushlight
+
+
+def stand_for_torch() -> None:
+    """Let `import torch` give rushlight in this process too."""
+    from rushlight import as_torch  # with modules for the command line that nobody else needs
+
+    as_torch.install()
 
 
 def use_one_thread() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import Tensor
-from rushlight.utils.data import blocks
+from rushlight.utils.data import blocks, bridge
 from rushlight.utils.data.byvalue import ByValuePickler
 from rushlight.utils.data.transport import reduce_tensor
 
@@ -106,16 +106,17 @@ class Payload:
 
     def send(self, connection: Connection) -> None:
         """Give it to one worker."""
-        if self.file is None:
-            connection.send((self.stream, [], 0))
-            return
-        connection.send((self.stream, self.file.spans, self.file.size))
-        blocks.send_fds(connection.fileno(), [os.dup(self.file.fd)])
+        spans, size = ([], 0) if self.file is None else (self.file.spans, self.file.size)
+        connection.send((self.stream, spans, size, bridge.stands_for_torch()))
+        if self.file is not None:
+            blocks.send_fds(connection.fileno(), [os.dup(self.file.fd)])
 
 
 def receive(connection: Connection) -> Any:
     """Take the object that `Payload.send` sent, in a worker."""
-    stream, spans, size = connection.recv()
+    stream, spans, size, as_torch = connection.recv()
+    if as_torch:
+        bridge.stand_for_torch()
     buffers: list[Any] = []
     if spans:
         [fd] = blocks.recv_fds(connection.fileno(), 1)
