@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
-from rushlight.ops.create import tensor
+from rushlight.ops.create import from_numpy, tensor
 from rushlight.ops.gather import index_select
 from rushlight.ops.join import stack
 from rushlight.ops.view import expand, reshape, reshaped
@@ -92,7 +93,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    chosen = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
     if r == 0:
         return index_select(input, 0, tensor(np.zeros(0, np.int64)))
-    return reshaped(index_select(input, 0, tensor(chosen.reshape(-1), device=input.device)), chosen.shape)
+    n = input.numel()
+    rows = math.comb(n + r - 1, r) if with_replacement and n else math.comb(n, r)
+    places = np.fromiter(itertools.chain.from_iterable(choose(range(n), r)), np.int64, rows * r)
+    return reshaped(index_select(input, 0, from_numpy(places).to(input.device)), (rows, r))

@@ -37,20 +37,25 @@ def _radix_key(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), np.int16(32767), bits ^ ((bits >> 15) & np.int16(32767)))
 
 
-def _on_threads(find: Callable, x: np.ndarray, dim: int) -> np.ndarray:
-    """`find(array, axis)`, which gives a position for each element along `dim`, on parts for each thread."""
+def _on_threads(find: Callable, x: np.ndarray, dim: int, count: int | None = None) -> np.ndarray:
+    """`find(array, axis)`, which gives `count` positions along `dim` (by default as many as there are elements), on
+    parts for each thread. What it needs meanwhile it needs for a part.
+    """
     if x.size < native.WORTH or x.ndim < 2:
         return find(x, dim)
     lines = axes.last(x, dim)
     if lines.shape[0] < 2:
         return find(x, dim)
-    found = np.empty(x.shape, np.int64)
+    found = np.empty([count or size if d == dim else size for d, size in enumerate(x.shape)], np.int64)
     places = axes.last(found, dim)
 
-    def piece(low: int, high: int) -> None:
-        places[low:high] = find(lines[low:high], -1)
+    step = max(1, native.WORTH * lines.shape[0] // x.size)
 
-    pool.parallel_for(piece, lines.shape[0], max(1, native.WORTH * lines.shape[0] // x.size))
+    def piece(low: int, high: int) -> None:
+        for at in range(low, high, step):
+            places[at : min(at + step, high)] = find(lines[at : min(at + step, high)], -1)
+
+    pool.parallel_for(piece, lines.shape[0], step)
     return found
 
 
@@ -160,9 +165,14 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
     if k * 4 > size or x.size <= _FEW:
         return axes.part(_argsort(x, dim, largest, False), dim, 0, k)
     at = size - k if largest else k - 1
-    found = np.take(np.argpartition(x, at, axis=dim), np.arange(at, size) if largest else np.arange(k), dim)
-    order = _argsort(np.take_along_axis(x, found, dim), dim, largest, False)
-    return np.take_along_axis(found, order, dim)
+
+    def first(rows: np.ndarray, axis: int) -> np.ndarray:
+        chosen = rows.argpartition(at, axis)
+        chosen = axes.part(chosen, axis, at, size) if largest else axes.part(chosen, axis, 0, k)
+        order = _argsort(np.take_along_axis(rows, chosen, axis), axis % rows.ndim, largest, False)
+        return np.take_along_axis(chosen, order, axis)
+
+    return _on_threads(first, x, dim, k)
 
 
 @function(out=EXACT)
@@ -211,8 +221,9 @@ kthvalue_op = structured(
 def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    found = _on_threads(lambda part, axis: part.argpartition(k - 1, axis), comparable(x), dim)
-    return axes.part(found, dim, k - 1, k)
+    return _on_threads(
+        lambda rows, axis: axes.part(rows.argpartition(k - 1, axis), axis, k - 1, k), comparable(x), dim, 1
+    )
 
 
 @function(out=APART)
@@ -227,18 +238,18 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
     """Positions, with size 1 along `dim`, of the lower median; of a NaN if there is one and it is not skipped."""
-    x = comparable(x)
     size = x.shape[dim]
-    if x.dtype.kind != "f":
-        at = (size - 1) // 2
-        found = _on_threads(lambda part, axis: part.argpartition(at, axis), x, dim)
-        return axes.part(found, dim, at, at + 1)
-    order = _on_threads(lambda part, axis: part.argsort(axis), x, dim)
-    if not np.isnan(x.sum()):
-        return axes.part(order, dim, (size - 1) // 2, (size + 1) // 2)
-    nans = np.isnan(x).sum(axis=dim, keepdims=True)
-    at = np.maximum(size - nans - 1, 0) // 2
-    return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), dim)
+    middle = (size - 1) // 2
+
+    def find(rows: np.ndarray, axis: int) -> np.ndarray:
+        if rows.dtype.kind != "f" or not np.isnan(rows.sum()):
+            return axes.part(rows.argpartition(middle, axis), axis, middle, middle + 1)
+        order = rows.argsort(axis)  # NaN last
+        nans = np.isnan(rows).sum(axis=axis, keepdims=True)
+        at = np.maximum(size - nans - 1, 0) // 2
+        return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), axis)
+
+    return _on_threads(find, comparable(x), dim, 1)
 
 
 def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
@@ -338,15 +349,20 @@ mode_op = structured(
 def _mode(x: np.ndarray, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    x = np.moveaxis(comparable(x), dim, -1)
-    order = np.argsort(x, axis=-1, kind="stable")
-    ordered = np.take_along_axis(x, order, -1)
+    return _on_threads(_most_frequent, comparable(x), dim, 1)
+
+
+def _most_frequent(x: np.ndarray, axis: int) -> np.ndarray:
+    """Positions, with size 1 along `axis`, of the last one of the most frequent elements."""
+    x = axes.last(x, axis)
+    order = x.argsort(-1, "stable")
+    ordered = axes.take_along(x, order, -1)
     places = np.arange(x.shape[-1])
     starts = np.ones(x.shape, bool)
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     run = places - np.maximum.accumulate(np.where(starts, places, 0), axis=-1)
     best = np.argmax(run, axis=-1, keepdims=True)  # the first longest run: the smallest of equally frequent values
-    return np.moveaxis(np.take_along_axis(order, best, -1), -1, dim)
+    return np.moveaxis(np.take_along_axis(order, best, -1), -1, axis)
 
 
 @function(out=EXACT)

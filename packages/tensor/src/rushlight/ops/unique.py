@@ -14,9 +14,11 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.masked import places, select_where
 from rushlight.ops.arithmetic import Number
 
+_BLOCK = 1 << 15  # elements that are looked for at a time
 _NUMBERS = np.array([3, 1, 1, 3, 2], np.int64)
 
 
@@ -45,11 +47,23 @@ def _unique(x: np.ndarray, dim: int | None, inverse: bool, counts: bool) -> tupl
     if dim is None and not inverse:  # numpy looks for values in a hash table: 20 times slower where many differ
         values, *extra = _consecutive(np.sort(wide, axis=None), None, False, counts)
         return (values.astype(x.dtype), *extra)
+    if dim is None:
+        return _with_inverse(wide, x.dtype, counts)
     found = np.unique(wide, return_inverse=inverse, return_counts=counts, axis=dim, equal_nan=False)
     values, *extra = found if inverse or counts else (found,)
     if inverse:
-        extra[0] = extra[0].reshape(x.shape if dim is None else -1)
+        extra[0] = extra[0].reshape(-1)
     return (values.astype(x.dtype), *[np.asarray(array, np.int64) for array in extra])
+
+
+def _with_inverse(x: np.ndarray, dtype: np.dtype, counts: bool) -> tuple[np.ndarray, ...]:
+    """The distinct values of an array, and the place of each element among them."""
+    flat = x.reshape(-1)
+    order = flat.argsort(kind="stable")
+    values, runs, *extra = _consecutive(flat[order], None, True, counts)
+    inverse = np.empty(flat.size, np.int64)
+    inverse[order] = runs
+    return (values.astype(dtype), inverse.reshape(x.shape), *extra)
 
 
 def _runs(x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -154,7 +168,17 @@ isin_op = structured(
 
 @kernel(isin_op, "cpu")
 def _isin(elements: Any, test_elements: Any, invert: bool) -> np.ndarray:
-    return np.isin(elements, test_elements, invert=invert)
+    block = max(_BLOCK, 4 * np.size(test_elements))  # each block prepares the test elements anew
+    if np.size(elements) <= block:
+        return np.isin(elements, test_elements, invert=invert)
+    flat, result = elements.reshape(-1), np.empty(elements.size, bool)
+
+    def blocks(low: int, high: int) -> None:
+        for at in range(low * block, min(high * block, flat.size), block):
+            result[at : at + block] = np.isin(flat[at : at + block], test_elements, invert=invert)
+
+    pool.parallel_for(blocks, -(-flat.size // block), 1)
+    return result.reshape(elements.shape)
 
 
 @function(method=False)

@@ -1,0 +1,80 @@
+"""Operations that work on a large operand block by block give what they give on the whole."""
+
+import numpy as np
+import pytest
+
+import rushlight
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((60, 1500))
+X[3, 7] = X[40, 0] = np.nan
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_transforms(kind, norm):
+    z = (RNG.standard_normal((30, 1201)) + 1j * RNG.standard_normal((30, 1201))).astype(kind)
+    t, wide = rushlight.from_numpy(z), z.astype(np.complex128)
+    real, bound = rushlight.from_numpy(np.ascontiguousarray(z.real)), 1e-5 if kind is np.complex64 else 1e-11
+    for got, want in (
+        (rushlight.fft.fft(t, norm=norm), np.fft.fft(wide, norm=norm)),
+        (rushlight.fft.ifft(t, dim=0, norm=norm), np.fft.ifft(wide, axis=0, norm=norm)),
+        (rushlight.fft.fft2(t, norm=norm), np.fft.fft2(wide, norm=norm)),
+        (rushlight.fft.rfft2(real, norm=norm), np.fft.rfft2(wide.real, norm=norm)),
+        (rushlight.fft.irfft(t, norm=norm), np.fft.irfft(wide, norm=norm)),
+        (rushlight.fft.irfft2(t, norm=norm), np.fft.irfft2(wide, norm=norm)),
+    ):
+        assert got.dtype is (t.dtype if np.iscomplexobj(want) else real.dtype)
+        assert np.abs(got.numpy() - want).max() <= bound * np.abs(want).max()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_orders(dim):
+    t = rushlight.from_numpy(X)
+    assert np.array_equal(t.median(dim).values, np.where(
+        np.isnan(X).any(dim), np.nan, np.sort(X, dim).take((X.shape[dim] - 1) // 2, dim)), equal_nan=True)  # fmt: skip
+    assert np.array_equal(t.kthvalue(9, dim).values, np.sort(X, dim).take(8, dim))
+    largest = t.nan_to_num(-9).topk(20, dim)
+    assert np.array_equal(largest.values, -np.sort(-np.nan_to_num(X, nan=-9), dim).take(range(20), dim))
+    assert largest.values.equal(t.nan_to_num(-9).gather(dim, largest.indices))
+
+
+def test_modes():
+    x = RNG.integers(0, 9, (40, 900))
+    found = rushlight.from_numpy(x).mode(1)
+    for row, value, place in zip(x, found.values.tolist(), found.indices.tolist()):
+        assert value == np.bincount(row).argmax() and place == np.flatnonzero(row == value)[-1]
+
+
+def test_sets_and_counts():
+    x = RNG.integers(-50, 50, (200, 500))
+    t, among = rushlight.from_numpy(x), np.array([-3, 0, 7, 99])
+    assert np.array_equal(rushlight.isin(t, rushlight.from_numpy(among), invert=True), np.isin(x, among, invert=True))
+    values, inverse, counts = t.unique(return_inverse=True, return_counts=True)
+    assert np.array_equal(values[inverse], x) and np.array_equal(counts, np.bincount(x.ravel() + 50))
+    y = RNG.random(70_000)
+    assert np.array_equal(rushlight.from_numpy(y).histc(30), np.histogram(y, 30)[0])
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_combinations_are_counted_before_they_are_made(repeated):
+    for n in (0, 1, 5):
+        for r in (1, 2, 3):
+            got = rushlight.combinations(rushlight.arange(n), r, with_replacement=repeated)
+            assert got.shape[1] == r and len({tuple(row) for row in got.tolist()}) == got.shape[0]
+    assert rushlight.combinations(rushlight.tensor([4, 5]), 2, with_replacement=True)[1].tolist() == [4, 5]
+
+
+def test_poisson_numbers_do_not_depend_on_threads():
+    rates = rushlight.from_numpy(RNG.uniform(0, 25, 30_000))
+    draws = []
+    before = rushlight.get_num_threads()
+    try:
+        for threads in (1, 2):
+            rushlight.set_num_threads(threads)
+            draws.append(rushlight.poisson(rates, rushlight.Generator().manual_seed(4)))
+    finally:
+        rushlight.set_num_threads(before)
+    assert draws[0].equal(draws[1]) and abs((draws[0] - rates).mean()) < 0.1
+    with pytest.raises(RuntimeError, match="non-negative"):
+        rushlight.poisson(-rates)
