@@ -310,3 +310,57 @@ def test_the_setting_decides(setting, expected):
         env={**os.environ, "RUSHLIGHT_NATIVE_CALLS": setting},
     )  # fmt: skip
     assert done.stdout.strip() == f"{expected} [2.0, 2.0, 2.0]"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_give_the_bytes_of_numpy(dtype):
+    draw = np.random.default_rng(0).standard_normal
+    for n, k, m in ((16, 16, 16), (1, 3, 1), (5, 1, 7), (4, 9, 1), (1, 8, 8)):
+        a, b, row = [draw(shape).astype(dtype) for shape in ((n, k), (k, m), m)]
+        x, y, z = [rushlight.tensor(array) for array in (a, b, row)]
+        turned = rushlight.tensor(b.T.copy())
+        for _ in range(2):
+            assert (x @ y).numpy().tobytes() == (a @ b).tobytes()
+            assert (x @ turned.T).numpy().tobytes() == (a @ b.T.copy().T).tobytes()
+            found = REGISTRY["linear"].apply((x, turned, z))
+            assert found.numpy().tobytes() == (a @ b.T.copy().T + row).tobytes()
+            assert REGISTRY["linear"].apply((x, turned, None)).shape == (n, m)
+    assert BUILTIN in {type(plan) for plan in REGISTRY["linear"].plans.values()}
+    assert BUILTIN in {type(plan) for plan in REGISTRY["matmul"].plans.values()}
+
+
+def test_tensors_are_joined():
+    x, y = rushlight.arange(6).reshape(2, 3), rushlight.arange(2).reshape(2, 1)
+    for _ in range(3):
+        assert rushlight.cat([x, y, x], 1).tolist() == [[0, 1, 2, 0, 0, 1, 2], [3, 4, 5, 1, 3, 4, 5]]
+        assert rushlight.cat([x, x[:0], x]).tolist() == [[0, 1, 2], [3, 4, 5]] * 2
+        assert rushlight.stack([x, x], 1).tolist() == [[[0, 1, 2]] * 2, [[3, 4, 5]] * 2]
+        assert rushlight.cat([x[:, 0]] * 20).shape == (40,) and rushlight.cat([x.T, x.T]).shape == (6, 2)
+    assert BUILTIN in {type(plan) for plan in REGISTRY["cat"].plans.values()}
+
+
+def test_arrays_are_adopted():
+    for _ in range(3):
+        for array in (np.zeros((2, 3)), np.zeros((), np.int8), np.zeros((3, 2)), np.zeros(0), np.zeros(3, np.float32)):
+            x = rushlight.from_numpy(array)
+            assert x.numpy() is array and x.shape == array.shape and x.storage().base is array and x.storage().exposed
+        part = rushlight.from_numpy(np.zeros((4, 4))[1:, ::2])
+        assert part.shape == (3, 2) and part.stride() == (4, 2)
+        for wrong in (np.zeros(2, "U1"), [1], np.zeros(2)[::-1]):
+            with pytest.raises((TypeError, ValueError)):
+                rushlight.from_numpy(wrong)
+
+
+def test_direct_subclasses_are_taken_as_tensors():
+    class Own(rushlight.Tensor):
+        pass
+
+    class Below(Own):
+        pass
+
+    x = rushlight.ones(2, 2)
+    for kind in (Own, Below):
+        for _ in range(3):
+            own = x.as_subclass(kind)
+            for result in (own + x, own @ x, own[0], own.T, own.sum(), own.exp(), own.reshape(4), rushlight.cat([own])):
+                assert type(result) is rushlight.Tensor

@@ -166,3 +166,13 @@ def fold(plan: Callable, *how: Any) -> Callable:
 def copy(plan: Callable, *how: Any) -> Callable:
     """The native form of a plan that gives equal tensors each time."""
     return plan if _Calls.plans is None else _Calls.plans.copy(plan, *how)
+
+
+def multiply(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan of a small product of matrices."""
+    return plan if _Calls.plans is None else _Calls.plans.multiply(plan, *how)
+
+
+def join(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan that joins small tensors."""
+    return plan if _Calls.plans is None else _Calls.plans.join(plan, *how)

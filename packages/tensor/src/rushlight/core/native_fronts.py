@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+import rushlight.ops  # noqa: F401  declares the ops, which leave their fronts
 from rushlight.core import devices, memo, native, native_plans, records
 from rushlight.core import op as ops
 from rushlight.core.eager import make_plan
+from rushlight.core.meta import of_array
 from rushlight.core.op import plan_key
 from rushlight.core.results import wrap_any
 from rushlight.core.tensor import Tensor
@@ -53,7 +55,7 @@ def _native(front: native.Front, python: Callable) -> Any:
     """The native form of a front's `enter`."""
     recent = front.plans.recent
     recent[:] = [None] * (RECENT_WORDS * _ENTRIES)
-    entry = front.entry or _entry_of_operands(front)
+    entry = front.entry or (_entry_of_array if front.kind == "adopt" else _entry_of_operands(front))
 
     def note(place: int, *args: Any) -> Any:
         made, changes = python(*args), recent.changes
@@ -64,7 +66,7 @@ def _native(front: native.Front, python: Callable) -> Any:
                 recent.forget()
         return made
 
-    kind = {"enter": c.ENTER, "recall": c.RECALL, "pick": c.PICK}[front.kind]
+    kind = {"enter": c.ENTER, "recall": c.RECALL, "pick": c.PICK, "adopt": c.ADOPT}[front.kind]
     return records.native_function(kind, python, (_ENTRIES - 1, *front.words), recent, note, devices.defaults)
 
 
@@ -78,6 +80,12 @@ def _entry_of_operands(front: native.Front) -> Callable:
         return None if plan is None else (*key, *(None,) * (3 - arity), plan)
 
     return entry
+
+
+def _entry_of_array(array: np.ndarray) -> tuple | None:
+    """What `from_numpy` remembers."""
+    whole = type(array) is np.ndarray and array.base is None and array.flags.c_contiguous
+    return (array.dtype, array.shape, None, of_array(array)) if whole else None
 
 
 def _results_as_known() -> bool:

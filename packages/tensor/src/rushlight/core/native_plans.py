@@ -7,6 +7,7 @@ does not know such calls.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -160,7 +161,8 @@ def copy(plan: Callable, result: Tensor) -> Callable:
     if type(array) is not np.ndarray or not m.contiguous or not m.numel or array.nbytes > _MOST_BYTES:
         return plan
     template, dims = array.copy(), np.array(m.shape, np.int64)
-    words = (id(m.numpy), m.ndim, dims.ctypes.data, array.nbytes, template.ctypes.data)
+    source = template.ctypes.data if any(template.tobytes()) else 0
+    words = (id(m.numpy), m.ndim, dims.ctypes.data, array.nbytes, source)
     return native_function(c.COPY, plan, words, m, m.numpy, dims, template)
 
 
@@ -179,3 +181,38 @@ def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Call
         return plan
     words = (id(m), id(kind), *inner, m.numel - first, kind.itemsize, first, *divided, int(count.view(np.int64)[0]), 1)
     return native_function(c.FOLD, plan, words, out, m, kind, function, divide)
+
+
+def multiply(plan: Callable, metas: tuple[Meta | None, ...], transposed: bool, out: Meta) -> Callable:
+    """A product of two matrices, the second `transposed` or not, plus a vector where there are three operands."""
+    a, b, added = (*metas, None)[:3]
+    kind = out.numpy
+    product, sums = inner_loop(np.matmul, kind, kind), inner_loop(np.add, kind, kind)
+    if product is None or sums is None or a is None or b is None or a.ndim != 2 or not (out.numel and a.numel):
+        return plan
+    if any(m is not None and (m.weak or m.numpy is not kind) for m in metas) or added and added.ndim != 1:
+        return plan
+    size, rows, columns = kind.itemsize, out.shape[0], out.shape[1]
+    (a_row, a_column), (c_row, c_column) = a.strides, out.strides
+    b_row, b_column = b.strides[::-1] if transposed else b.strides
+    add_step = 0 if added is None or added.numel == 1 else added.strides[0]
+    dims = np.array(out.shape, np.int64)
+    steps = (0, 0, 0, a_row, a_column, b_row, b_column, c_row, c_column)
+    words = (
+        len(metas), id(a), id(b), 0 if added is None else id(added), id(kind), dims.ctypes.data, *product,
+        1, rows, a.shape[1], columns, *[step * size for step in steps],
+        *sums, rows, c_row * size, columns, c_column * size, add_step * size, c_column * size,
+    )  # fmt: skip
+    return native_function(c.MULTIPLY, plan, words, out, dims, kind, metas)
+
+
+def join(plan: Callable, metas: tuple[Meta, ...], dim: int, out: Meta) -> Callable:
+    """Row-major tensors of one dtype, block after block: what lies behind dimension `dim` is in one block."""
+    if len(metas) > 16 or not out.numel:
+        return plan
+    blocks = math.prod(metas[0].shape[:dim])
+    dims = np.array(out.shape, np.int64)
+    words = [len(metas), id(out.numpy), out.ndim, dims.ctypes.data, blocks]
+    for m in metas:
+        words += [id(m), m.numel // blocks * out.dtype.itemsize]
+    return native_function(c.JOIN, plan, tuple(words), out, dims, out.numpy, metas)

@@ -70,7 +70,7 @@ def _fill_table() -> None:
     objects = {
         c.NONE: None, c.TENSOR: Tensor, c.STORAGE: Storage, c.NDARRAY: np.ndarray, c.FLOAT: float, c.INT: int,
         c.BOOL: bool, c.TUPLE: tuple, c.SIZE: Size, c.SLICE: slice, c.EMPTY: (), c.ZERO: 0, c.FALSE: False,
-        c.HANDLERS: HANDLERS,
+        c.TRUE: True, c.HANDLERS: HANDLERS,
     }  # fmt: skip
     slots = {
         c.ARRAY_SLOT: (Tensor, "_array"), c.META_SLOT: (Tensor, "_meta"), c.STORAGE_SLOT: (Tensor, "_storage"),
@@ -83,7 +83,7 @@ def _fill_table() -> None:
         _table[place] = id(thing)
     for place, (kind, name) in slots.items():
         _table[place] = _slot(kind, name)
-    _table[c.MOVE] = _address(ctypes.memmove)
+    _table[c.MOVE], _table[c.FILL] = _address(ctypes.memmove), _address(ctypes.memset)
     _table[c.NEW_ARRAY], _table[c.SET_BASE] = _numpy_api(94), _numpy_api(282)
 
 
@@ -110,6 +110,9 @@ def _field(thing: Any, offset: int) -> int:
 
 def layouts_as_known() -> bool:
     """Do fields lie where `calls` looks for them?"""
+    class Own(Tensor):
+        pass
+
     base = np.arange(6.0).reshape(2, 3)
     array = base[1:]
     x = object.__new__(Tensor)
@@ -118,6 +121,7 @@ def layouts_as_known() -> bool:
     part, interface = slice(x, base, number), array.__array_interface__
     return (
         _field(number, c.TYPE) == id(float)
+        and [_field(kind, c.SUPERCLASS) for kind in (Own, bool, Tensor)] == [id(Tensor), id(int), id(Tensor.__base__)]
         and ctypes.c_double.from_address(id(number) + c.FLOAT_VALUE).value == number
         and _field(whole, c.DIGITS) & 0xFFFFFFFF == whole
         and _field(listed, c.LENGTH) == 2
@@ -127,7 +131,7 @@ def layouts_as_known() -> bool:
         and [_field(part, place) for place in (c.SLICE_START, c.SLICE_STOP, c.SLICE_STEP)]
         == [id(x), id(base), id(number)]
         and _field(array, c.DATA) == interface["data"][0]
-        and _field(array, c.DATA + 8) & 0xFFFFFFFF == array.ndim
+        and _field(array, c.NDIM_OF) & 0xFFFFFFFF == array.ndim
         and _word.from_address(_field(array, c.DIMENSIONS) + 8).value == array.shape[1]
         and ctypes.c_int.from_address(id(array) + c.FLAGS).value == array.flags.num
         and (_field(array, c.BASE), _field(array, c.DESCR)) == (id(array.base), id(array.dtype))

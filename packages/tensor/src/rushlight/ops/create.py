@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.devices import as_device, cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
@@ -357,19 +357,7 @@ def _plain(data: Any) -> Any:
     return data
 
 
-@function(method=False, out=False)
-def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor over the memory of a numpy array: changes show on both sides.
-
-    Raises TypeError for other objects and for dtypes that rushlight has not, ValueError for negative strides.
-
-    Example:
-        >>> import numpy, rushlight
-        >>> a = numpy.zeros(2)
-        >>> rushlight.from_numpy(a)[0] = 5
-        >>> a
-        array([5., 0.])
-    """
+def _adopted(array: np.ndarray) -> Tensor:
     if type(array) is np.ndarray and array.base is None:
         found = of_array(array)
         if found.contiguous:
@@ -382,8 +370,30 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise ValueError("from_numpy: some of the strides are negative, which tensors cannot have; pass array.copy()")
     if array.size and any(stride % array.itemsize for stride in array.strides):
         raise ValueError("from_numpy: the strides are not multiples of the element size; pass array.copy()")
-    if (
-        array.base is not None
-    ):  # the tensor's memory begins where the array does, not where the array it is part of does
+    if array.base is not None:  # the tensor's memory begins with the array, not with what that is part of
         array = window(array, address(array), array.shape, array.strides, part=False)
     return wrap(array, of_array(array), Storage(array, exposed=True))
+
+
+def _adopting() -> Callable:
+    enter = _adopted
+
+    def from_numpy(array: np.ndarray) -> Tensor:
+        """A tensor over the memory of a numpy array: changes show on both sides.
+
+        Raises TypeError for other objects and for dtypes that rushlight has not, ValueError for negative strides.
+
+        Example:
+            >>> import numpy, rushlight
+            >>> a = numpy.zeros(2)
+            >>> rushlight.from_numpy(a)[0] = 5
+            >>> a
+            array([5., 0.])
+        """
+        return enter(array)
+
+    from_numpy.__qualname__ = "from_numpy"
+    return native.front(from_numpy, native.Plans(), "adopt")
+
+
+from_numpy = function(method=False, out=False)(_adopting())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.declare import common_device, structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
@@ -108,7 +108,7 @@ def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta, reshape: bool) ->
         made._storage = made._auto = None
         return made
 
-    return run
+    return native.join(run, metas, dim, out)
 
 
 def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:

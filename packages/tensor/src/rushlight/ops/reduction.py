@@ -69,8 +69,8 @@ def added(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: dtype) 
     return np.add.reduce(array, axis=dim, dtype=wide, keepdims=keepdim)
 
 
-# The same for all elements of a contiguous array in the dtype of the result; numpy alone would widen short integers. And
-# the ufuncs that do it: what folds, and what divides by the number of elements.
+# The same for all elements of a contiguous array in the dtype of the result, as numpy alone would widen short integers;
+# and the ufuncs that do it: what folds, and what divides by the number of elements.
 added.whole = lambda array: np.add.reduce(array, None, array.dtype)  # type: ignore[attr-defined]
 added.ufuncs = (np.add, None)  # type: ignore[attr-defined]
 

@@ -12,13 +12,16 @@ read before and needed after is held.
 
 from __future__ import annotations
 
-from rushlight.kernels.cpu.calls_fronts import enter, pick, recall
+from rushlight.kernels.cpu.calls_fronts import adopt, enter, pick, recall
 from rushlight.kernels.cpu.calls_objects import (
     CALL,
     COPY,
     DATA,
     ENTER,
+    FOLD,
+    JOIN,
     LOOP,
+    MULTIPLY,
     PICK,
     PYTHON,
     RECALL,
@@ -27,7 +30,7 @@ from rushlight.kernels.cpu.calls_objects import (
     item,
     python,
 )
-from rushlight.kernels.cpu.calls_plans import copy, fold, loop, view
+from rushlight.kernels.cpu.calls_plans import copy, fold, join, loop, multiply, view
 from rushlight.kernels.cpu.machine import word
 
 
@@ -47,8 +50,14 @@ def answer(self, args, count):
         made = recall(record, table, self, args, count)
     elif what == COPY:
         made = copy(record, table, self)
-    else:
+    elif what == MULTIPLY:
+        made = multiply(record, table, self, args, count)
+    elif what == FOLD:
         made = fold(record, table, self, args, count)
+    elif what == JOIN:
+        made = join(record, table, self, args, count)
+    else:
+        made = adopt(record, table, self, args, count)
     if made == PYTHON:
         return python(table, item(self, 1), args, count)
     return made

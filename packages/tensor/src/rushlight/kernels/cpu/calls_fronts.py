@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_objects import (
     ARRAY_SLOT,
+    BASE,
     BOOL,
     DATA,
+    DESCR,
     DIGITS,
     DIMENSIONS,
     EQUAL,
+    FLAGS,
     FLOAT,
     FLOAT_VALUE,
     HANDLERS,
@@ -17,25 +20,30 @@ from rushlight.kernels.cpu.calls_objects import (
     LIST_ITEMS,
     META_SLOT,
     NDARRAY,
+    NDIM_OF,
     NEW_INTEGER,
     NEXT_ITEM,
     NONE,
     NOT_WHOLE,
     PYTHON,
+    ROW_MAJOR,
     SIZE,
     SLICE,
     SLICE_START,
     SLICE_STEP,
     SLICE_STOP,
-    TENSOR,
+    TRUE,
     TUPLE,
     TYPE,
     drop,
     hold,
+    is_tensor,
     is_true,
     item,
     known,
+    new_storage,
     python,
+    tensor_over,
     whole,
 )
 from rushlight.kernels.cpu.machine import call, half, put_word, stack, word
@@ -80,9 +88,9 @@ ARITY, SWAPPED = 3, 4
 
 def key_of(table, x):
     """What a plan depends on in an operand: a tensor's meta, a number's type. 0 for what Python has to look at."""
-    kind = word(x + TYPE)
-    if kind == known(table, TENSOR):
+    if is_tensor(table, x):
         return word(x + known(table, META_SLOT))
+    kind = word(x + TYPE)
     if kind == known(table, FLOAT) or kind == known(table, INT) or kind == known(table, BOOL):
         return kind
     return 0
@@ -96,7 +104,7 @@ def enter(record, table, self, args, count):
     put_word(given, word(args))
     first, second = key_of(table, word(args)), known(table, NONE)
     if count == 1:
-        if word(word(args) + TYPE) != known(table, TENSOR):
+        if not is_tensor(table, word(args)):
             return PYTHON
     elif word(record + 8 * SWAPPED) == 0:
         second = key_of(table, word(args + 8))
@@ -132,7 +140,7 @@ def recall(record, table, self, args, count):
         defaults = item(self, 4)
         first = word(word(defaults + LIST_ITEMS) + 8 * (word(defaults + LENGTH) - 1))
     else:
-        if word(word(args) + TYPE) != known(table, TENSOR):
+        if not is_tensor(table, word(args)):
             return PYTHON
         first = word(word(args) + known(table, META_SLOT))
     mixed = (first >> 4) + word(keywords + LENGTH)
@@ -219,7 +227,7 @@ def same_keywords(table, keywords, flat):
 def pick(record, table, self, args, count):
     """A part of a tensor by an integer, a slice, or a tuple of those, None and `...`."""
     x, index = word(args), word(args + 8)
-    if count != 2 or not no_handlers(table) or word(x + TYPE) != known(table, TENSOR):
+    if count != 2 or not no_handlers(table) or not is_tensor(table, x):
         return PYTHON
     meta, kind, mask = word(x + known(table, META_SLOT)), word(index + TYPE), word(record + 8 * MASK)
     if kind == known(table, INT):
@@ -327,3 +335,33 @@ def bound(table, number, size, missing):
     if value < 0:
         return 0
     return value if value < size else size
+
+
+# ADOPT: a tensor over a numpy array. An entry is (dtype, shape, None, meta).
+
+
+def adopt(record, table, self, args, count):
+    """A tensor over a row-major array that owns its memory."""
+    array = word(args)
+    if count != 1 or word(array + TYPE) != known(table, NDARRAY):
+        return PYTHON
+    if word(array + BASE) != 0 or half(array + FLAGS) & ROW_MAJOR == 0:
+        return PYTHON
+    descr, ndim, dims = word(array + DESCR), half(array + NDIM_OF), word(array + DIMENSIONS)
+    mixed = (descr >> 4) + ndim
+    for d in range(ndim):
+        mixed = 5 * mixed + word(dims + 8 * d)
+    place = mixed & word(record + 8 * MASK)
+    entry = entry_at(self, place)
+    if word(entry) != descr or word(word(entry + 8) + LENGTH) != ndim:
+        return missed(table, self, place, args, count)
+    for d in range(ndim):
+        if whole(table, item(word(entry + 8), d)) != word(dims + 8 * d):
+            return missed(table, self, place, args, count)
+    meta = hold(table, word(entry + 24))
+    storage = new_storage(table, array, known(table, TRUE))
+    made = storage
+    if storage != 0:
+        made = tensor_over(table, hold(table, array), meta, storage, hold(table, known(table, NONE)))
+    drop(table, meta)
+    return made

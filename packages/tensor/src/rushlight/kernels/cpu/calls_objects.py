@@ -7,20 +7,22 @@ from rushlight.kernels.cpu.machine import call, half, put_word, word
 # Where fields lie in CPython's objects and in numpy's arrays (their public structs; checked when calls are installed).
 TYPE, LENGTH, FLOAT_VALUE, DIGITS, LIST_ITEMS, TUPLE_ITEMS = 8, 16, 16, 24, 24, 24
 SLICE_START, SLICE_STOP, SLICE_STEP = 16, 24, 32
-DATA, DIMENSIONS, BASE, DESCR, FLAGS = 16, 32, 48, 56, 64
-ALIGNED, WRITEABLE = 0x100, 0x400
+DATA, NDIM_OF, DIMENSIONS, BASE, DESCR, FLAGS = 16, 24, 32, 48, 56, 64
+ROW_MAJOR, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 # The words of the table that all records point to: objects, places of slots, C functions.
 (
     NONE, TENSOR, STORAGE, NDARRAY, FLOAT, INT, BOOL, TUPLE, SIZE, SLICE, EMPTY, ZERO, FALSE, HANDLERS,
     ARRAY_SLOT, META_SLOT, STORAGE_SLOT, AUTO_SLOT, BASE_SLOT, VERSION_SLOT, EXPOSED_SLOT,
     VECTORCALL, ALLOCATE, NEW_TUPLE, INCREF, DECREF, FAILED, CLEAR, EQUAL, NEXT_ITEM, AS_DOUBLE, AS_INTEGER,
-    NEW_INTEGER, NEW_ARRAY, SET_BASE, MOVE, TABLE_LENGTH,
-) = range(37)  # fmt: skip
+    NEW_INTEGER, NEW_ARRAY, SET_BASE, MOVE, FILL, TRUE, TABLE_LENGTH,
+) = range(39)  # fmt: skip
+
+SUPERCLASS = 256  # of a type, `tp_base`
 
 # The first words of every record, and the kinds of calls.
 CALL, TABLE = range(2)
-ENTER, RECALL, PICK, LOOP, VIEW, COPY, FOLD = range(7)
+ENTER, RECALL, PICK, ADOPT, LOOP, VIEW, COPY, FOLD, MULTIPLY, JOIN = range(10)
 
 PYTHON = 1  # what the functions below return in the place of a reference when Python has to answer
 
@@ -59,9 +61,15 @@ def is_true(result):
 # Reading operands
 
 
+def is_tensor(table, x):
+    """Is it a tensor of our own class or of a direct subclass, whose slots lie in the same places? Parameters are."""
+    kind = word(x + TYPE)
+    return kind == known(table, TENSOR) or word(kind + SUPERCLASS) == known(table, TENSOR)
+
+
 def array_of(table, x, meta, descr):
-    """The array of a plain tensor with this meta, which is borrowed; 0 for anything else."""
-    if word(x + TYPE) != known(table, TENSOR) or word(x + known(table, META_SLOT)) != meta:
+    """The array of a tensor with this meta, which is borrowed; 0 for anything else."""
+    if not is_tensor(table, x) or word(x + known(table, META_SLOT)) != meta:
         return 0
     array = word(x + known(table, ARRAY_SLOT))
     if word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
@@ -105,6 +113,16 @@ def fresh_tensor(table, array, meta):
     """A new tensor over an array of its own, with no more to say."""
     none = known(table, NONE)
     return tensor_over(table, array, meta, hold(table, none), hold(table, none))
+
+
+def new_storage(table, array, exposed):
+    """The storage of an array that owns its memory; 0 with an exception when there is no memory."""
+    storage = call(known(table, ALLOCATE), known(table, STORAGE), 0)
+    if storage != 0:
+        put_word(storage + known(table, BASE_SLOT), hold(table, array))
+        put_word(storage + known(table, VERSION_SLOT), hold(table, known(table, ZERO)))
+        put_word(storage + known(table, EXPOSED_SLOT), hold(table, exposed))
+    return storage
 
 
 def new_array(table, descr, ndim, dims):

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_objects import (
     ALIGNED,
-    ALLOCATE,
     AS_DOUBLE,
     AS_INTEGER,
     BASE,
-    BASE_SLOT,
     CLEAR,
     DATA,
     EMPTY,
-    EXPOSED_SLOT,
     FAILED,
     FALSE,
+    FILL,
     FLAGS,
     FLOAT,
     FLOAT_VALUE,
@@ -29,13 +27,10 @@ from rushlight.kernels.cpu.calls_objects import (
     NONE,
     PYTHON,
     SET_BASE,
-    STORAGE,
     STORAGE_SLOT,
     TUPLE_ITEMS,
     TYPE,
-    VERSION_SLOT,
     WRITEABLE,
-    ZERO,
     array_of,
     drop,
     fresh_tensor,
@@ -43,6 +38,7 @@ from rushlight.kernels.cpu.calls_objects import (
     item,
     known,
     new_array,
+    new_storage,
     tensor_over,
     whole,
 )
@@ -201,13 +197,10 @@ def storage_of(table, x, array):
         return hold(table, word(slot))
     if word(array + BASE) != 0:
         return 0
-    storage = call(known(table, ALLOCATE), known(table, STORAGE), 0)
+    storage = new_storage(table, array, known(table, FALSE))
     if storage == 0:
         call(known(table, CLEAR))
         return storage
-    put_word(storage + known(table, BASE_SLOT), hold(table, array))
-    put_word(storage + known(table, VERSION_SLOT), hold(table, known(table, ZERO)))
-    put_word(storage + known(table, EXPOSED_SLOT), hold(table, known(table, FALSE)))
     before = word(slot)
     put_word(slot, hold(table, storage))
     drop(table, before)
@@ -240,13 +233,17 @@ COPY_DESCR, COPY_NDIM, COPY_DIMS, COPY_BYTES, TEMPLATE = range(2, 7)
 
 
 def copy(record, table, self):
-    """A new tensor with the elements of a template."""
+    """A new tensor with the elements of a template, or zeros where that is 0."""
     result = new_array(
         table, word(record + 8 * COPY_DESCR), word(record + 8 * COPY_NDIM), word(record + 8 * COPY_DIMS)
     )
     if result == 0:
         return PYTHON
-    call(known(table, MOVE), word(result + DATA), word(record + 8 * TEMPLATE), word(record + 8 * COPY_BYTES))
+    template, nbytes = word(record + 8 * TEMPLATE), word(record + 8 * COPY_BYTES)
+    if template == 0:
+        call(known(table, FILL), word(result + DATA), 0, nbytes)
+    else:
+        call(known(table, MOVE), word(result + DATA), template, nbytes)
     return fresh_tensor(table, result, item(self, 2))
 
 
@@ -286,4 +283,70 @@ def fold(record, table, self, args, count):
         put_word(pointers + 8, record + 8 * DIVISOR)
         put_word(pointers + 16, word(result + DATA))
         call(word(record + 8 * DIVIDE), pointers, record + 8 * ONE, steps, word(record + 8 * DIVIDE_CONTEXT))
+    return fresh_tensor(table, result, item(self, 2))
+
+
+# MULTIPLY: a product of two matrices, to whose rows a vector may be added.
+FACTORS, LEFT, RIGHT, ADDED, PRODUCT_DESCR, PRODUCT_DIMS, PRODUCT, PRODUCT_CONTEXT = range(2, 10)
+SIZES, STEPS, ADD, ADD_CONTEXT, ROWS, ROW_BYTES, ROW_LENGTH, ADD_STEPS = 10, 14, 23, 24, 25, 26, 27, 28
+
+
+def multiply(record, table, self, args, count):
+    """numpy's own inner loop of matmul, which calls BLAS; then its loop of add, for each row."""
+    if count != word(record + 8 * FACTORS):
+        return PYTHON
+    descr, added = word(record + 8 * PRODUCT_DESCR), 0
+    left = array_of(table, word(args), word(record + 8 * LEFT), descr)
+    right = array_of(table, word(args + 8), word(record + 8 * RIGHT), descr)
+    if left == 0 or right == 0:
+        return PYTHON
+    if count == 3:
+        if word(record + 8 * ADDED) != 0:
+            added = array_of(table, word(args + 16), word(record + 8 * ADDED), descr)
+            if added == 0:
+                return PYTHON
+        elif word(args + 16) != known(table, NONE):
+            return PYTHON
+    result = new_array(table, descr, 2, word(record + 8 * PRODUCT_DIMS))
+    if result == 0:
+        return PYTHON
+    pointers, to = stack(3), word(result + DATA)
+    put_word(pointers, word(left + DATA))
+    put_word(pointers + 8, word(right + DATA))
+    put_word(pointers + 16, to)
+    context = word(record + 8 * PRODUCT_CONTEXT)
+    call(word(record + 8 * PRODUCT), pointers, record + 8 * SIZES, record + 8 * STEPS, context)
+    if added != 0:
+        put_word(pointers + 8, word(added + DATA))
+        add, context = word(record + 8 * ADD), word(record + 8 * ADD_CONTEXT)
+        for row in range(word(record + 8 * ROWS)):
+            put_word(pointers, to + row * word(record + 8 * ROW_BYTES))
+            put_word(pointers + 16, word(pointers))
+            call(add, pointers, record + 8 * ROW_LENGTH, record + 8 * ADD_STEPS, context)
+    return fresh_tensor(table, result, item(self, 2))
+
+
+# JOIN: row-major tensors one after the other. After the first words a meta and the bytes of a block for each operand.
+PARTS, JOINED_DESCR, JOINED_NDIM, JOINED_DIMS, BLOCKS, FIRST_PART = range(2, 8)
+
+
+def join(record, table, self, args, count):
+    """Copy the first block of all tensors, then the second."""
+    if count != word(record + 8 * PARTS):
+        return PYTHON
+    descr, sources = word(record + 8 * JOINED_DESCR), stack(16)
+    for k in range(count):
+        array = array_of(table, word(args + 8 * k), word(record + 8 * (FIRST_PART + 2 * k)), descr)
+        if array == 0:
+            return PYTHON
+        put_word(sources + 8 * k, word(array + DATA))
+    result = new_array(table, descr, word(record + 8 * JOINED_NDIM), word(record + 8 * JOINED_DIMS))
+    if result == 0:
+        return PYTHON
+    to = word(result + DATA)
+    for block in range(word(record + 8 * BLOCKS)):
+        for k in range(count):
+            nbytes = word(record + 8 * (FIRST_PART + 2 * k + 1))
+            call(known(table, MOVE), to, word(sources + 8 * k) + block * nbytes, nbytes)
+            to += nbytes
     return fresh_tensor(table, result, item(self, 2))
