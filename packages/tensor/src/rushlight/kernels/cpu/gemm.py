@@ -61,8 +61,9 @@ PIECE = 500_000
 BLOCK, BLOCK_PACKED = 512, 256
 # Elements of A and B together from which on they are packed before (when A's rows are contiguous, and when not).
 # Matrices of 512 x 512 are as quick as they lie; those of 1024 x 1024 take 1.4 to 1.6 times PyTorch's time then, and
-# 1.2 packed.
-LARGE, LARGE_BY_COLUMNS = 700_000, 300_000
+# 1.2 packed. By columns, up to a million packing takes 5 to 20 % of the time of one thread, and half of two threads'
+# (768 x 512 by 768 x 128, the gradient of a weight: 525 us as they lie, 1150 packed).
+LARGE, LARGE_BY_COLUMNS = 700_000, 1_000_000
 # Elements of B up to which panels are read where they lie: it stays in the cache without packing.
 SMALL = 1 << 16
 # Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
