@@ -87,7 +87,8 @@ def test_views_are_those_of_numpy(dtype, owner):
                 assert array.shape == view._meta.shape and array.flags.writeable and array.flags.aligned
                 assert array.strides == tuple([n * array.itemsize for n in view._meta.strides])
                 assert np.shares_memory(array, tensor._array) or not view.numel()
-                assert (view.flatten().tolist() == array.reshape(-1).tolist()) and view._storage.base is not array
+                assert view.flatten().tolist() == array.reshape(-1).tolist()
+        assert x.detach()._array is x._array and y.detach()._array is y._array
         assert x[1:, 2]._auto[1].name == "select" and x[1:, 2]._auto[0]._auto[1].name == "slice"
         for name in ("select", "slice", "permute", "view"):
             assert type(next(reversed(REGISTRY[name].plans.values()))) is BUILTIN

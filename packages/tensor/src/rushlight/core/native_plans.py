@@ -147,7 +147,7 @@ def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remembe
     dims, strides = np.array(part.shape, np.int64), np.array(part.strides, np.int64)
     words = (
         id(m), id(m.numpy), len(metas) - 1, offset, second - offset, -places.start, places.stop,
-        id(part.dtype), part.ndim, dims.ctypes.data, strides.ctypes.data, remember,
+        id(part.dtype), part.ndim, dims.ctypes.data, strides.ctypes.data, remember, part is array,
     )  # fmt: skip
     return native_function(c.VIEW, plan, words, out, op, params, m, m.numpy, part.dtype, dims, strides)
 

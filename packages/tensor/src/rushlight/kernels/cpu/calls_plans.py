@@ -147,7 +147,7 @@ def run_loop(record, pointers, arguments):
 VIEW_META, VIEW_DESCR, NUMBERS, OFFSET, PER_NUMBER, WRAP, LIMIT, PART_DESCR, PART_NDIM, PART_DIMS, PART_STRIDES = range(
     2, 13
 )
-REMEMBERED = 13
+REMEMBERED, ITSELF = 13, 14
 
 
 def view(record, table, self, args, count):
@@ -156,6 +156,25 @@ def view(record, table, self, args, count):
     array = array_of(table, x, word(record + 8 * VIEW_META), word(record + 8 * VIEW_DESCR))
     if array == 0 or count != 1 + word(record + 8 * NUMBERS):
         return PYTHON
+    part = hold(table, array) if word(record + 8 * ITSELF) != 0 else part_of(record, table, array, args, count)
+    if part == PYTHON:
+        return PYTHON
+    storage = storage_of(table, x, array)
+    if storage == 0:
+        drop(table, part)
+        return PYTHON
+    made = hold(table, known(table, NONE))
+    if word(record + 8 * REMEMBERED) != 0:
+        made = how_made(table, x, item(self, 3), item(self, 4), args, count)
+        if made == 0:
+            drop(table, part)
+            drop(table, storage)
+            return made
+    return tensor_over(table, part, item(self, 2), storage, made)
+
+
+def part_of(record, table, array, args, count):
+    """The array over the part of another; PYTHON for numbers out of range, and without memory."""
     start = word(array + DATA) + word(record + 8 * OFFSET)
     if count == 2:
         number = whole(table, word(args + 8))
@@ -176,18 +195,7 @@ def view(record, table, self, args, count):
         call(known(table, CLEAR))
         drop(table, part)
         return PYTHON
-    storage = storage_of(table, x, array)
-    if storage == 0:
-        drop(table, part)
-        return PYTHON
-    made = hold(table, known(table, NONE))
-    if word(record + 8 * REMEMBERED) != 0:
-        made = how_made(table, x, item(self, 3), item(self, 4), args, count)
-        if made == 0:
-            drop(table, part)
-            drop(table, storage)
-            return made
-    return tensor_over(table, part, item(self, 2), storage, made)
+    return part
 
 
 def storage_of(table, x, array):
