@@ -139,7 +139,8 @@ def test_dead_worker_is_named(method, kind, message):
     assert not multiprocessing.active_children()
 
 
-def test_stuck_worker_is_named_within_the_timeout():
+def test_stuck_worker_is_named_within_the_timeout(monkeypatch):
+    monkeypatch.setattr("rushlight.utils.data.pool.GRACE_SECONDS", 0.1)
     gc.collect()
     begin = time.monotonic()
     with pytest.raises(RuntimeError, match=r"timed out after 2 seconds waiting for worker 1 \(pid"):
