@@ -3,16 +3,17 @@
 The setting is nanoGPT's for the CPU: 4 layers, 4 heads, 128 wide, context of 64 characters, batches of 12.
 """
 
-import argparse
 import math
 import pathlib
 import sysconfig
 import time
 
+from matplotlib.figure import Figure
 from tqdm import trange
 
 import rushlight as torch
 import rushlight.nn.functional as F
+from common import options
 from rushlight import nn
 
 
@@ -71,19 +72,17 @@ def library_text(limit):
     return "".join(c for c in text if c == "\n" or " " <= c <= "~")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--batch-size", type=int, default=12)
-    parser.add_argument("--context", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sample", type=int, default=300, help="characters to write at the end")
-    parser.add_argument("--no-compile", action="store_true", help="run the model op by op")
-    args = parser.parse_args()
-    if min(args.steps, args.batch_size, args.context) < 1:
-        parser.error("--steps, --batch-size and --context must be at least 1")
+def draw(curve, held_out_loss, file):
+    axes = (figure := Figure(figsize=(6, 4))).subplots()
+    axes.plot(range(1, len(curve) + 1), curve, label="training, smoothed")
+    axes.plot(len(curve), held_out_loss, "o", label="held out")
+    axes.set(xlabel="step", ylabel="nats per character", title="Training")
+    axes.legend()
+    figure.savefig(file, bbox_inches="tight")
 
+
+def main():
+    args = options(__doc__, "gpt", steps=500, batch_size=12, context=64, lr=1e-3, sample=300)
     torch.manual_seed(args.seed)
     text = library_text(2_000_000)
     letters = sorted(set(text))
@@ -101,7 +100,7 @@ def main():
     print(f"{len(text):,} characters, {len(letters)} letters, {count:,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.99), weight_decay=0.1)
     step_model = model if args.no_compile else torch.compile(model)
-    start, smooth = time.perf_counter(), None
+    start, smooth, curve = time.perf_counter(), None, []
     with trange(args.steps, unit="step") as bar:
         for _ in bar:
             _, loss = step_model(*batch(train))
@@ -110,11 +109,15 @@ def main():
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
+            curve.append(smooth)
             bar.set_postfix(loss=f"{smooth:.3f}")
     model.eval()
     with torch.no_grad():
         losses = [model(*batch(held_out))[1].item() for _ in range(20)]
-    print(f"held-out loss {sum(losses) / len(losses):.3f} after {time.perf_counter() - start:.1f} s")
+    held_out_loss = sum(losses) / len(losses)
+    draw(curve, held_out_loss, args.out / "gpt.png")
+    seconds = time.perf_counter() - start
+    print(f"held-out loss {held_out_loss:.3f} after {seconds:.1f} s; the curve is in {args.out}")
     prompt = torch.tensor([[number[c] for c in "def "]])
     print("".join(letters[i] for i in model.write(prompt, args.sample)[0].tolist()))
 
