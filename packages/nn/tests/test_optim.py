@@ -10,6 +10,7 @@ import pytest
 
 import rushlight
 from rushlight import nn, optim
+from rushlight.optim import native
 
 MAKERS = {
     "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
@@ -267,3 +268,23 @@ def test_update_bn_takes_the_statistics_of_the_whole_loader():
 def test_swalr_anneals_and_stays():
     found = rates(lambda o: optim.swa_utils.SWALR(o, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear"), 4)
     assert found == pytest.approx([1, 0.75, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True, weight_decay=0.1),
+    lambda p: optim.AdamW(p, lr=0.01, amsgrad=True),
+])
+def test_few_elements_go_native_in_the_end(make):
+    start = rushlight.linspace(-1, 1, 12).reshape(3, 4)
+    dtypes = rushlight.float32, rushlight.float64
+    narrow, wide = ([nn.Parameter(start[i].to(dtype)) for i in range(3)] for dtype in dtypes)
+    optimizers = [make(narrow), make(wide)]
+    for step in range(native.SOON + 20):
+        for params, optimizer in zip((narrow, wide), optimizers):
+            for p in params:
+                p.grad = (p.detach() - step / 50).sin()
+            optimizer.step()
+    (batch,) = optimizers[0]._batches.values()
+    assert batch.native == [0, 1, 2] and not batch.small
+    for p, q in zip(narrow, wide):
+        rushlight.testing.assert_close(p.double(), q, atol=1e-5, rtol=1e-5)

@@ -13,6 +13,9 @@ from rushlight.core.op import HANDLERS
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu.many import WORTH, Table, fits
 
+# Steps after which a compiler pays for parameters of few elements, too: numpy takes 2 to 10 us for each of them.
+SOON = 100
+
 
 def _plain(meta: Any) -> bool:
     """Does numpy compute with such tensors as PyTorch does?"""
@@ -32,7 +35,8 @@ def _check_writable(parameters: list[np.ndarray]) -> None:
 class Batch:
     """Which parameters of a group take which way, by the metadata of all their tensors.
 
-    `native` rows are updated by a native loop over all of them, `small` ones by numpy, `rest` by operations.
+    `native` rows are updated by a native loop over all of them, `small` ones by numpy, `rest` by operations. A group of
+    few elements starts as small and becomes native after `SOON` steps.
     """
 
     def __init__(self, metas: list[Any], columns: list[list[Tensor]]) -> None:
@@ -44,10 +48,12 @@ class Batch:
         kept = [column for i, column in enumerate(columns) if i != 1]
         fitting = [i for i in plain if all(fits(column[i]._meta) for column in kept)]
         sizes = [columns[0][i].numel() for i in fitting]
-        self.native = fitting if sum(sizes) >= WORTH else []
-        self.small = [i for i in plain if i not in self.native]
+        self.sizes, self.left = sizes, SOON if sum(sizes) < WORTH else 0  # steps before the native loop
+        self.fitting, self.plain = fitting, plain
+        self.native: list[int] = []
+        self.small = plain
         self.rest = [i for i in rows if i not in plain]
-        self.table = Table(sizes, len(columns)) if self.native else None
+        self.columns, self.table = len(columns), None
 
     def run(
         self, columns: list[list[Tensor]], native: Callable[..., None], small: Callable[..., None], **options: Any
@@ -56,6 +62,11 @@ class Batch:
 
         The lists are those of `columns`: first the parameters, which count as changed, then the gradients.
         """
+        if self.left:
+            self.left -= 1
+        elif self.table is None and self.fitting:
+            self.native, self.table = self.fitting, Table(self.sizes, self.columns)
+            self.small = [i for i in self.plain if i not in self.native]
         if self.native:
             lists = self._arrays(columns, self.native)
             _check_writable(lists[0])

@@ -112,9 +112,13 @@ class Optimizer:
                 loss = closure()
         with rushlight.no_grad():
             for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
+                params = group["params"]
+                grads = [p.grad for p in params]
+                if any(g is None for g in grads):
+                    params = [p for p, g in zip(params, grads) if g is not None]
+                    grads = [g for g in grads if g is not None]
                 if params:
-                    self.update(group, params, [p.grad for p in params], self._states(group, params))
+                    self.update(group, params, grads, self._states(group, params))
         for hook in self._post_hooks.values():
             hook(self, (), {})
         return loss

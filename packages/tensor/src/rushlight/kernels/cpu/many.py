@@ -98,6 +98,12 @@ _ADVANCE = """def kernel(lo, hi, addresses, shared, numbers):
         scratch_store(shared, u64(2) * row + u64(1), sqrt(f64(1.0) - pow(beta2, f64(step))))
 """
 
+
+@cache
+def _advance() -> Callable[..., None]:
+    return compile_source(_ADVANCE, ("u64", "u64", "*i64", "*f64", "*f64"))
+
+
 # c0 parameter, c1 gradient, c2 mean, c3 mean square, c4 largest mean square
 _ADAM = """size = f32(load(shared, u64(2) * row))
 root = f32(load(shared, u64(2) * row + u64(1)))
@@ -122,6 +128,8 @@ _LARGEST = """    v = maximum(load(c4, j), v)
     store(c4, j, v)
 """
 
+_ADAM_BODIES = [_ADAM.format(largest=largest) for largest in ("", _LARGEST)]
+
 # c0 parameter, c1 gradient, c2 momentum
 _SGD = """lr = f32(load(numbers, u64(0)))
 momentum = f32(load(numbers, u64(1)))
@@ -138,6 +146,7 @@ _MOMENTUM = """    b = load(c2, j) * momentum + g * rate
     g = b
 """
 _NESTEROV = _MOMENTUM.replace("    g = b\n", "    g = g + momentum * b\n")
+_SGD_BODIES = [_SGD.format(momentum=momentum) for momentum in ("", _MOMENTUM, _NESTEROV)]
 
 _SQUARES = """total = f32(0.0)
 for j in range(start, stop):
@@ -173,9 +182,8 @@ def adam(
     numbers = np.array((lr, beta1, beta2, eps, keep, decay, sign))
     *lists, steps = lists
     table.note(0, steps)
-    advance = compile_source(_ADVANCE, ("u64", "u64", "*i64", "*f64", "*f64"))
-    advance(0, len(steps), table.addresses, table.shared, numbers)
-    table.run(_ADAM.format(largest=_LARGEST if len(lists) == 5 else ""), lists, numbers)
+    _advance()(0, len(steps), table.addresses, table.shared, numbers)
+    table.run(_ADAM_BODIES[len(lists) == 5], lists, numbers)
 
 
 def sgd(
@@ -190,8 +198,8 @@ def sgd(
     sign: float,
 ) -> None:
     """One step of SGD in place: `lists` are parameters, gradients, and with momentum its buffers."""
-    body = "" if len(lists) == 2 else _NESTEROV if nesterov else _MOMENTUM
-    table.run(_SGD.format(momentum=body), lists, np.array((lr, momentum, dampening, decay, sign)))
+    body = _SGD_BODIES[0 if len(lists) == 2 else 1 + nesterov]
+    table.run(body, lists, np.array((lr, momentum, dampening, decay, sign)))
 
 
 def adam_small(
