@@ -84,3 +84,8 @@ def test_trees_are_taken_apart_and_put_together():
             _pytree.tree_map(max, [1, 2], other)
     with pytest.raises(ValueError, match="3 leaves"):
         _pytree.tree_unflatten([1, 2, 3], _pytree.tree_structure([1, 2]))
+
+
+def test_a_tensor_is_on_none_of_the_devices_that_there_are_not():
+    x = rushlight.ones(1)
+    assert not any((x.is_mps, x.is_xpu, x.is_xla, x.is_mtia, x.is_ipu, x.is_vulkan)) and x.is_cpu

@@ -109,6 +109,13 @@ class Tensor(_Attached):
         return self._meta.device.type == "meta"
 
     @property
+    def is_mps(self) -> bool:
+        """False: there are no devices of these kinds."""
+        return False
+
+    is_xpu = is_xla = is_mtia = is_ipu = is_vulkan = is_mps
+
+    @property
     def _version(self) -> int:
         return 0 if self._storage is None else self._storage.version
 
