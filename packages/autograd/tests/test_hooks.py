@@ -228,3 +228,28 @@ def test_modules_under_their_other_names():
     assert rushlight.autograd.profiler.record_function is rushlight.profiler.record_function
     graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     graph.set_override_stale_capture_stream(True)
+
+
+@pytest.mark.parametrize(
+    "hook, message",
+    [
+        (lambda g: g[:1], "changed the size of value: it got \\[2\\]"),
+        (lambda g: g.double(), "changed the type of value"),
+    ],
+)
+def test_hooks_keep_the_form_of_a_gradient(hook, message):
+    x = leaf(1, 2)
+    y = x * 2
+    with y.register_hook(hook), pytest.raises(RuntimeError, match=message):
+        y.sum().backward(retain_graph=True)
+    with y.grad_fn.register_prehook(lambda grads: (hook(grads[0]),)), pytest.raises(RuntimeError, match=message):
+        y.sum().backward()
+
+
+def test_pack_hook_must_not_write_to_what_it_gets():
+    x = leaf(1, 2) * 1
+    with (
+        graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t),
+        pytest.raises(RuntimeError, match="modifying its input in place"),
+    ):
+        x.exp()

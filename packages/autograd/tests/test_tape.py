@@ -257,6 +257,14 @@ def test_grad_of_unused_inputs():
         grad(x * 2, rushlight.ones(1))
 
 
+def test_grad_needs_inputs_and_only_those():
+    x = leaf(3)
+    with pytest.raises(RuntimeError, match="`inputs` cannot be empty"):
+        grad(x * 2, [])
+    with pytest.warns(FutureWarning, match="only_inputs"):
+        assert grad(x * 2, x, only_inputs=False)[0].item() == 2
+
+
 def test_grad_of_intermediate_and_of_the_output_itself():
     x = leaf(3)
     y = x * x
@@ -315,3 +323,22 @@ def test_sums_of_many_gradients_reuse_memory_only_when_nobody_sees_it():
     (b + c + b * a).sum().backward()
     assert x.grad.tolist() == [2 + 3 + 4, 2 + 3 + 8]
     assert [k.tolist() for k in kept] == [[2, 3], [9, 13]]
+
+
+def test_backward_gives_memory_back_as_it_goes():
+    """The peak is what the forward pass keeps and a few gradients, not a gradient per node."""
+    steps, size = 16, 1 << 20
+    x = rushlight.ones(size // 4, requires_grad=True)
+    x.sin().sum().backward()  # loads kernels
+    x.grad = None
+    rushlight.cpu.empty_cache()
+    before = rushlight.cpu.memory_stats()["allocated"]
+    rushlight.cpu.reset_peak_memory_stats()
+    y = x
+    for _ in range(steps):
+        y = y.sin()
+    y.sum().backward()
+    rise = rushlight.cpu.memory_stats()["reserved_peak"] - before
+    assert steps * size <= rise <= (steps + 5) * size
+    del y
+    assert rushlight.cpu.memory_stats()["allocated"] - before <= size

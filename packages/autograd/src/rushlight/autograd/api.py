@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,14 +108,20 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: expected allow_unused to be True or not passed when materialize_grads=True, got False")
     if not only_inputs:
-        raise ValueError("grad: only_inputs=False is no longer supported; use backward() to accumulate into leaves")
+        warnings.warn(
+            "grad: only_inputs is deprecated and always True; to accumulate into other leaves use backward()",
+            FutureWarning,
+            stacklevel=2,
+        )
+    if not sources:
+        raise RuntimeError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(
             results, sources, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads
         )
     edges = [_input_edge(x) for x in sources]
-    found = engine.run(_roots(results, grad_outputs), keep, create_graph, edges) if edges else []
+    found = engine.run(_roots(results, grad_outputs), keep, create_graph, edges)
     if materialize_grads:
         found = [zeros_for(x._meta) if g is None and isinstance(x, Tensor) else g for x, g in zip(sources, found)]
     elif not allow_unused and any(g is None for g in found):

@@ -18,6 +18,7 @@ from rushlight.autograd.node import AccumulateGrad, Edge, Node
 from rushlight.autograd.references import references
 from rushlight.autograd.state import AutogradState, state_of
 from rushlight.core import fork
+from rushlight.core.errors import shape_text
 from rushlight.core.recording import RECORDINGS, Site
 from rushlight.core.tensor import Tensor
 
@@ -181,8 +182,25 @@ def call_hooks(hooks: dict, grad: Tensor | None) -> Tensor | None:
                 raise TypeError(
                     f"hook: expected a Tensor or None as the result of a gradient hook, got {type(changed).__name__}"
                 )
+            check_form(hook, grad, changed)
             grad = changed
     return grad
+
+
+def check_form(hook: Callable, grad: Tensor, changed: Tensor) -> None:
+    """Refuse the result of a hook that has another shape, dtype or device than the gradient that the hook got."""
+    was, now = grad._meta, changed._meta
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if now.shape != was.shape:
+        raise RuntimeError(
+            f"hook {name!r} has changed the size of value: it got {shape_text(was.shape)} and must return that shape, "
+            f"not {shape_text(now.shape)}"
+        )
+    if now.dtype is not was.dtype or now.device is not was.device:
+        raise RuntimeError(
+            f"hook {name!r} has changed the type of value (was {was.dtype.name} on {was.device}, got {now.dtype.name} "
+            f"on {now.device})"
+        )
 
 
 def _before_node(node: Node, grads: list) -> None:
@@ -196,7 +214,11 @@ def _before_node(node: Node, grads: list) -> None:
     for hook in list(extras.pre_hooks.values()):
         changed = hook(tuple(grads))
         if changed is not None:
-            grads[:] = changed if isinstance(changed, (tuple, list)) else (changed,)
+            changed = changed if isinstance(changed, (tuple, list)) else (changed,)
+            for before, after in zip(grads, changed):
+                if before is not None and after is not None:
+                    check_form(hook, before, after)
+            grads[:] = changed
 
 
 def _after_node(node: Node, results: tuple, incoming: tuple) -> tuple:

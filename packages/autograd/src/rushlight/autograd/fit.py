@@ -18,7 +18,7 @@ def fit(name: str, index: int, grad: Tensor | None, want: Meta) -> Tensor:
     if grad is None:
         return zeros_for(want)
     if not isinstance(grad, Tensor) and not hasattr(grad, "_meta"):
-        raise TypeError(f"{name}: expected a Tensor or None as gradient {index}, got {type(grad).__name__}")
+        raise RuntimeError(f"{name}: expected a Tensor or None as gradient {index}, got {type(grad).__name__}")
     m = grad._meta
     if m.dtype is not want.dtype or m.device is not want.device:
         if not m.dtype.is_inexact:

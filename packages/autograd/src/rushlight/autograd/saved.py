@@ -20,8 +20,14 @@ class Packed:
 
     def __init__(self, x: Tensor, hooks: Hooks, edge: Edge | None) -> None:
         self.edge = edge
+        version = x._version
         self.value = quietly(hooks[0], x)
         self.unpack = hooks[1]
+        if x._version != version:
+            raise RuntimeError(
+                "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place, which the program "
+                "still uses; clone() it in the hook"
+            )
 
     def open(self) -> Tensor:
         """The tensor again; TypeError when the unpack hook returns something else."""
