@@ -173,6 +173,14 @@ def duplicate(array: np.ndarray) -> np.ndarray:
     return fresh
 
 
+def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros in memory that was used before, written by the threads that will work on them: a line that another thread
+    wrote comes slowly."""
+    fresh = allocator.empty(shape, dtype)
+    assign(fresh, np.zeros((), dtype))
+    return fresh
+
+
 def joined(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype, axis: int) -> np.ndarray:
     """Arrays one after the other along a dimension, in a new array of the shape and dtype."""
     out = allocator.empty(shape, dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.core import scalar as s
 from rushlight.kernels.cpu import native, pool
+from rushlight.kernels.cpu.copy import zeros
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel
 from rushlight.kernels.cpu.gather import elements, picked
 from rushlight.kernels.cpu.indexed import MOST_DIMS, Place, Walk, plan_write
@@ -182,11 +183,16 @@ def add_rows(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     elif not worth(values.shape, target, values, index):
         _add_sorted(target, index, values)
     else:
-        sums = elementwise_kernel(lambda a, b: a + b, [target.dtype, np.float32], target.dtype)
+        sums = _sums(target.dtype)
         for part in _columns(target):
-            wide = np.zeros(target[part].shape, np.float32)
+            wide = zeros(target[part].shape, np.float32)
             put(wide, (index,), values[part], values[part].shape, 0, "add")
             sums(target[part], target[part], wide)
+
+
+@cache
+def _sums(dtype: np.dtype) -> ElementwiseKernel:
+    return elementwise_kernel(s.add, [dtype, np.float32], dtype, [np.float32, np.float32])
 
 
 def _columns(target: np.ndarray) -> list[tuple]:
