@@ -46,7 +46,6 @@ class Samples:
     """What a tensor of a level has in the place of an array: all samples in one tensor, or the one that all share."""
 
     __slots__ = ("level", "value", "batched", "__weakref__")
-    __array_ufunc__ = None
     base = "samples"  # like an array that is a view: its memory is not its own
 
     def __init__(self, level: BatchLevel, value: Tensor, batched: bool) -> None:
@@ -65,18 +64,26 @@ class Samples:
             )
         return self.value.item()
 
+    def storage_offset(self) -> int:
+        """Where the first sample begins in the memory of all."""
+        return self.value.storage_offset()
+
     def describe(self) -> str:
         """The text of the tensor, for printing."""
         where = "bdim=0" if self.batched else "bdim=None"
         return f"BatchedTensor({where}, value={self.value!r})"
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("vmap: a batched tensor has no array of its own; use the vmapped function's results")
-
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
-            f"vmap: the memory of a batched tensor cannot be used ({name}); only operations on tensors can"
+            f"vmap: the memory of a batched tensor cannot be used ({name}), only operations inside of its vmap can; "
+            "outside, take the results of the vmapped function"
         )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return self.__getattr__("__array__")
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        return self.__getattr__("__array_ufunc__")
 
 
 class BatchLevel:
@@ -163,6 +170,10 @@ class BatchLevel:
             y._auto = None if op is prims.detach else (x, op, tuple(numbers), params, i if several else None)
             made.append(y)
         return tuple(made) if several else made[0]
+
+    def hides(self, x: Any) -> bool:
+        """Does a tensor of this level stand for samples that may differ?"""
+        return self.owns(x) and is_batched(x)
 
     def follow(self, made: Tensor, like: Any) -> Tensor:
         """A fresh tensor, with memory for each sample if `like` is batched."""

@@ -228,15 +228,16 @@ def shift(*names: str) -> Rule:
         op = case.op
         params = tuple([_moved(v) if name in names else v for name, v in zip(op.params, case.params)])
         spread = spreading(case)
-        scalar = all(m is None or not m.ndim for m in case.metas)
-        if not scalar:
+        if all(m is None or m.weak or m.ndim for m in case.metas):
             return lambda *values: op.apply(spread(values), params)
+        inferred: Any = op.infer(*case.metas, *case.params)
+        shapes = [(case.samples, *m.shape) for m in (inferred if isinstance(inferred, tuple) else (inferred,))]
 
         def run(*values: Any) -> Any:
             results = op.apply(tuple([in_rank(x, 1) if hasattr(x, "_meta") else x for x in spread(values)]), params)
             if isinstance(results, tuple):
-                return tuple([reshaped(r, (case.samples,)) for r in results])
-            return reshaped(results, (case.samples,))
+                return tuple([reshaped(r, shape) for r, shape in zip(results, shapes)])
+            return reshaped(results, shapes[0])
 
         return run
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dispatch, dtypes
 from rushlight.core.errors import shape_text
 from rushlight.core.meta import Meta
 
@@ -29,6 +31,11 @@ def floating(name: str, argument: str, m: Meta, complex_too: bool = False) -> No
         raise RuntimeError(
             f"{name}: {argument} must have a {kinds} dtype, got {m.dtype.name}; convert it with .to(dtype)"
         )
+
+
+def found(condition: Any) -> bool:
+    """Does a condition hold for any element? A tensor that stands for many, inside of vmap, is not looked at: no."""
+    return dispatch.visible(condition) and bool(condition.any())
 
 
 def ndim(name: str, argument: str, m: Meta, wanted: int | tuple[int, ...]) -> None:

@@ -90,6 +90,11 @@ def follow(made: Any, like: Any) -> Any:
     return handler.follow(made, like) if hasattr(handler, "follow") else made
 
 
+def visible(x: Any) -> bool:
+    """May elements of a tensor be looked at? A handler for which it stands for many says no."""
+    return not any(hasattr(handler, "hides") and handler.hides(x) for handler in (_local.stack if HANDLERS else ()))
+
+
 def repeats() -> int:
     """How many times as many random numbers a call draws now, for the handlers it passes, as its shapes say."""
     times = 1

@@ -6,6 +6,7 @@ The methods that compute are attached by the op declarations (`rushlight.core.fr
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,16 @@ class Tensor(_Attached):
 
         made = legacy_tensor(*args, **kwargs)
         return made if cls is Tensor else made.as_subclass(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__torch_function__" in cls.__dict__:
+            import_module("rushlight.overrides").activate()  # from now on functions ask for it
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What subclasses do in a call of a function, unless they define it: see `rushlight.overrides`."""
+        return import_module("rushlight.overrides").default_torch_function(cls, func, types, args, kwargs)
 
     # Metadata
 
@@ -104,16 +115,16 @@ class Tensor(_Attached):
         return self._meta.device.type == "cpu"
 
     @property
-    def is_meta(self) -> bool:
-        """Has it metadata only?"""
-        return self._meta.device.type == "meta"
-
-    @property
     def is_mps(self) -> bool:
         """False: there are no devices of these kinds."""
         return False
 
     is_xpu = is_xla = is_mtia = is_ipu = is_vulkan = is_mps
+
+    @property
+    def is_meta(self) -> bool:
+        """Has it metadata only?"""
+        return self._meta.device.type == "meta"
 
     @property
     def _version(self) -> int:
@@ -190,6 +201,8 @@ class Tensor(_Attached):
         """Elements between the start of the memory and the first element of this tensor."""
         if self.is_meta or self._storage is None and self._array.base is None or not self._meta.numel:
             return 0  # without elements there is no first one; numpy gives such views any address
+        if not isinstance(self._array, np.ndarray) and hasattr(self._array, "storage_offset"):
+            return self._array.storage_offset()
         return (address(self._array) - self.storage().address) // self._meta.dtype.itemsize
 
     def data_ptr(self) -> int:

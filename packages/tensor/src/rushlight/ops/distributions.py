@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import checks, dtypes
 from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.devices import as_device
 from rushlight.core.errors import shape_text
@@ -177,7 +177,7 @@ def normal(
         made = _normal_of(sizes("normal", (size,)), as_dtype("normal", dtype), as_device(device), mean, std, generator)
         return made.requires_grad_() if requires_grad else made
     if isinstance(std, Tensor):
-        if std.numel() and bool((std.detach() < 0).any()):
+        if checks.found(std.detach() < 0):
             raise RuntimeError("normal: expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
@@ -335,9 +335,9 @@ def multinomial(
         )
     weights = input.detach().to(_wide(input))
     total = weights.sum(-1, keepdim=True)
-    if weights.numel() and not bool((weights >= 0).all() & total.isfinite().all()):
+    if checks.found(~((weights >= 0) & total.isfinite())):
         raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0")
-    if total.numel() and not bool((total > 0).all()):
+    if checks.found(~(total > 0)):
         raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement:
         edges = weights.cumsum(-1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from rushlight.core import checks
 from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise
 from rushlight.core.errors import shape_text
@@ -168,7 +169,7 @@ def binary_cross_entropy(
         )
     if weight is not None:
         weight = weight.expand(broadcast_shapes_of("binary_cross_entropy", [weight._meta, target._meta]))
-    if input.numel() and not (((input >= 0) & (input <= 1)) | (input != input)).all():
+    if checks.found((input < 0) | (input > 1)):
         raise RuntimeError(
             "binary_cross_entropy: all elements of input should be between 0 and 1; use "
             "binary_cross_entropy_with_logits"
@@ -308,7 +309,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError(f"gaussian_nll_loss: var has negative entries: {var}")
         var = input.new_full(input.shape, var)
-    elif (var < 0).any():
+    elif checks.found(var < 0):
         raise ValueError("gaussian_nll_loss: var has negative entries; it holds variances, not their logarithms")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import checks, dtypes
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
@@ -54,7 +54,7 @@ def multi_margin_loss(
             f"multi_margin_loss: inconsistent weight size, expected {classes} but got {shape_text(weight.shape)}"
         )
     rows, labels = input.reshape(-1, classes), target.reshape(-1)
-    if labels.numel() and bool(((labels < 0) | (labels >= classes)).any()):
+    if checks.found((labels < 0) | (labels >= classes)):
         raise RuntimeError(f"multi_margin_loss: target out of range; classes are 0 to {classes - 1}")
     loss = (rows - rows.gather(1, labels.unsqueeze(1)) + margin).clamp(min=0)
     if p == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.core import dtypes
+from rushlight.core import checks, dtypes
 from rushlight.core.errors import check_dim
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
@@ -34,7 +34,7 @@ def _quantile(
         raise RuntimeError(
             f"{name}: q tensor must be same dtype as the input tensor, got {q.dtype.name} and {input.dtype.name}"
         )
-    if not bool(((q >= 0) & (q <= 1)).all()):
+    if checks.found(~((q >= 0) & (q <= 1))):
         raise RuntimeError(f"{name}: q values must be in the range [0, 1]")
     d = 0 if dim is None else check_dim(name, dim, input.ndim)
     rows = input.reshape(-1) if dim is None or input.ndim == 0 else input.movedim(d, -1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import checks, dtypes
 from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dims
 from rushlight.core.front import function
@@ -145,7 +145,7 @@ def _check_weights(name: str, weights: Tensor, count: int, integer: bool) -> Non
     if (weights.dtype.category == 1) != integer:
         kinds = "integral" if integer else "floating point"
         raise RuntimeError(f"cov: {name} must be {kinds}, got {weights.dtype.name}")
-    if bool((weights < 0).any()):
+    if checks.found(weights < 0):
         raise RuntimeError(f"cov: {name} cannot be negative")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.autograd.batches import whole
 from rushlight.autograd.batching import Case, Run, elementwise, in_rank, one_by_one, shift, spreading, through
 from rushlight.core.tensor import Tensor
 from rushlight.ops.view import reshaped
@@ -38,9 +39,14 @@ def lead(case: Case) -> Run:
     op, params = case.op, case.params
     spread = spreading(case)
     ndim = max([m.ndim for m in case.metas if m is not None and not m.weak])
+    inferred: Any = op.infer(*case.metas, *params)
 
     def run(*values: Any) -> Any:
-        return op.apply(tuple([in_rank(x, ndim) if hasattr(x, "_meta") else x for x in spread(values)]), params)
+        results = op.apply(tuple([in_rank(x, ndim) if hasattr(x, "_meta") else x for x in spread(values)]), params)
+        if not isinstance(results, tuple):
+            return results
+        # A result that is empty whatever the operands are has no leading dimensions.
+        return tuple([r if r.ndim > m.ndim else whole(r, case.samples) for r, m in zip(results, inferred)])
 
     return run
 

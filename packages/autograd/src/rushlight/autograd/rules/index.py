@@ -69,8 +69,10 @@ def _batched_index(operands, batched, metas, samples):
 
 def _batched_select(operands, batched, metas, dim, samples):
     input, index = operands
+    if not metas[0].ndim:
+        return (input if batched[0] else whole(input, samples)).clone()  # the only index is 0
     if not batched[1]:
-        return index_select_op.apply((input, index), (dim + 1,)) if metas[0].ndim else input.unsqueeze(1)
+        return index_select_op.apply((input, index), (dim + 1,))
     wide = input if batched[0] else whole(input, samples)
     return gather_op.apply((wide, along(index, wide, dim)), (dim + 1,))
 

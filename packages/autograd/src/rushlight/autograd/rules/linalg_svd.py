@@ -1,6 +1,5 @@
 """Gradients of svd, qr, pinv and lstsq."""
 
-from rushlight.autograd.batches import whole
 from rushlight.autograd.rules.batched import in_rank, lead
 from rushlight.autograd.rules.linalg_eig import _gaps
 from rushlight.autograd.rules.registry import batch, vjp
@@ -132,12 +131,6 @@ def _batched_pinv(op, input, atol, rtol, input_meta, hermitian):
     return op.apply((input, *bounds), (hermitian,))
 
 
-def _batched_qr(op, input, mode, samples):
-    q, r = op.apply((input,), (mode,))
-    return (whole(q, samples) if mode == "r" else q), r
-
-
-for _op in (svd_op, lstsq_op):
+for _op in (svd_op, qr_op, lstsq_op):
     batch(_op, lead)
-batch(qr_op, _batched_qr)
 batch(pinv_op, _batched_pinv)

@@ -1,5 +1,7 @@
 """Gradients of matrix products."""
 
+import math
+
 from rushlight.autograd.rules.batched import Case, Run, in_rank, through
 from rushlight.autograd.rules.registry import batch, conj, vjp
 from rushlight.ops.matmul import linear_op, linear_weight_op, matmul_op
@@ -88,7 +90,8 @@ def _affine(input, weight, bias):
 
 def _outer(input, grad):
     """`grad.T @ input`, over all rows."""
-    rows, columns = grad.reshape(-1, grad.shape[-1]), input.reshape(-1, input.shape[-1])
+    count = math.prod(grad.shape[:-1])
+    rows, columns = grad.reshape(count, grad.shape[-1]), input.reshape(count, input.shape[-1])
     return rows.mT * columns if rows.shape[0] == 1 else matmul_op.apply((rows.mT, columns))
 
 

@@ -61,12 +61,15 @@ batch(
     ),
 )
 batch(prims.unfold, shift("dim"))
-batch(
-    prims.unfold_backward,
-    lambda grad, shape, dim, size, step, samples: unfold_backward.apply(
-        (grad,), ((samples, *shape), dim + 1, size, step)
-    ),
-)
+
+
+def _batched_unfold_backward(grad, shape, dim, size, step, samples):
+    if not shape:  # a sample without dimensions is one window of itself
+        return grad.reshape(samples)
+    return unfold_backward.apply((grad,), ((samples, *shape), dim + 1, size, step))
+
+
+batch(prims.unfold_backward, _batched_unfold_backward)
 batch(
     prims.as_strided,
     lambda input, size, stride, storage_offset, own_offset, samples: as_strided_op.apply(
