@@ -237,6 +237,17 @@ def test_workers_of_a_fork_server_run_where_and_how_the_program_does():
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_without_shared_memory_all_goes_through_the_pipe(monkeypatch, method):
+    def full(size):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("rushlight.utils.data.blocks.unlinked_file", full)
+    data = [np.full(30_000, i) for i in range(6)]
+    loader = DataLoader(data, 2, num_workers=2, multiprocessing_context=method)
+    assert [batch[:, -1].tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_blocks_of_a_pass_serve_the_next(method):
     loader = DataLoader([np.full(20_000, i) for i in range(8)], num_workers=1, multiprocessing_context=method)
     for _ in range(3):

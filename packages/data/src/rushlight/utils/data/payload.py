@@ -28,11 +28,12 @@ COMPARED_BYTES = 1 << 18  # at a time: the result of a comparison stays in the c
 
 
 class _JobPickler(ByValuePickler):
-    """Takes large buffers out of the stream."""
+    """Takes large buffers out of the stream, if they are to be `apart`."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, apart: bool = True) -> None:
         super().__init__(file, protocol=5, buffer_callback=self._place)
-        self.buffers: list[np.ndarray] = []
+        self.apart = apart and blocks.CAN_SHARE
+        self.arrays: list[np.ndarray] = []
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor:
@@ -41,9 +42,9 @@ class _JobPickler(ByValuePickler):
 
     def _place(self, buffer: pickle.PickleBuffer) -> bool:
         array = np.frombuffer(buffer.raw(), np.uint8)
-        if array.nbytes < blocks.SMALL or not blocks.CAN_SHARE:
+        if array.nbytes < blocks.SMALL or not self.apart:
             return True
-        self.buffers.append(array)
+        self.arrays.append(array)
         return False
 
 
@@ -87,22 +88,13 @@ class Payload:
     """
 
     def __init__(self, obj: Any, spare: ArrayFile | None = None) -> None:
-        file = io.BytesIO()
-        pickler = _JobPickler(file)
-        try:
-            pickler.dump(obj)
-        except Exception as error:
-            raise TypeError(
-                f"a DataLoader worker that is not forked needs a pickled copy of {_culprit(obj)}, which failed: "
-                f"{type(error).__name__}: {error}.  "
-                "Create what cannot be pickled in the worker (in __getitem__ on first use, or in worker_init_fn), or "
-                'use multiprocessing_context="fork"'
-            ) from error
-        self.stream = file.getvalue()
+        self.stream, arrays = _pickled(obj)
         self.file: ArrayFile | None = None
-        if pickler.buffers:
-            same = spare is not None and spare.holds(pickler.buffers)
-            self.file = spare if same else ArrayFile(pickler.buffers)
+        if arrays:
+            try:
+                self.file = spare if spare is not None and spare.holds(arrays) else ArrayFile(arrays)
+            except OSError:  # no memory or descriptor for it: they go through the pipe
+                self.stream, _ = _pickled(obj, apart=False)
 
     def send(self, connection: Connection) -> None:
         """Give it to one worker."""
@@ -126,6 +118,22 @@ def receive(connection: Connection) -> Any:
     # What was sent by value lives in a __main__ of its own: that of this process is multiprocessing's start code.
     sys.modules["__main__"] = sys.modules["__mp_main__"] = types.ModuleType("__main__")
     return pickle.loads(stream, buffers=buffers)
+
+
+def _pickled(obj: Any, apart: bool = True) -> tuple[bytes, list[np.ndarray]]:
+    """The stream of `obj`, and the large arrays that it leaves out."""
+    file = io.BytesIO()
+    pickler = _JobPickler(file, apart)
+    try:
+        pickler.dump(obj)
+    except Exception as error:
+        raise TypeError(
+            f"a DataLoader worker that is not forked needs a pickled copy of {_culprit(obj)}, which failed: "
+            f"{type(error).__name__}: {error}.  "
+            "Create what cannot be pickled in the worker (in __getitem__ on first use, or in worker_init_fn), or "
+            'use multiprocessing_context="fork"'
+        ) from error
+    return file.getvalue(), pickler.arrays
 
 
 def _culprit(obj: Any, path: str = "") -> str:
