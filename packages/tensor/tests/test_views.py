@@ -126,3 +126,15 @@ def test_view_takes_python_s_number_types_and_numpy_s_integers():
     assert x.view(np.int64(2), np.int64(2)).shape == (2, 2) and x.view(np.int64(4)).shape == (4,)
     with pytest.raises(TypeError, match="view: dtype must be"):
         x.view(str)
+
+
+def test_conjugates_have_their_values_and_parts_are_views():
+    x = rushlight.tensor([1 + 2j, 3 - 1j])
+    y = x.conj()
+    assert y.tolist() == [1 - 2j, 3 + 1j] and y.imag.tolist() == [-2, 1]
+    assert not y.is_conj() and y.resolve_conj() is y and not y.imag.is_neg() and y.resolve_neg() is y
+    x.imag.mul_(2)
+    rushlight.view_as_real(x)[0, 0] = 7
+    assert x.tolist() == [7 + 4j, 3 - 2j] and y.tolist() == [1 - 2j, 3 + 1j]
+    real = rushlight.ones(2)
+    assert real.conj() is real and real.resolve_conj() is real
