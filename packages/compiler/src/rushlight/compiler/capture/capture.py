@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture import opcodes, state
 from rushlight.compiler.capture.alias import require_aliasing
@@ -136,7 +137,7 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
     """Write the draws and the call of the compiled graph; a failure there leaves everything as it was."""
     recorder, counters = session.recorder, plan.counters
     writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                       fallback=plan.fallback)
+                       fallback=plan.fallback, Mismatch=Mismatch)
     if counters:
         writer.line(f"seed, start = take({counters})")
     if not epilogue.outputs:
@@ -148,6 +149,8 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
     writer.line("try:")
     outputs = ", ".join(f"o{i}" for i in range(len(epilogue.outputs)))
     writer.line(f"{outputs}, = run([{', '.join(_name_inputs(session, writer, epilogue))}])", 2)
+    writer.line("except Mismatch:")
+    writer.line("raise", 2)
     writer.line("except Exception:")
     writer.line("failed = True", 2)
     writer.line("else:")

@@ -15,11 +15,13 @@ other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rushlight.compiler import _logs
+from rushlight.compiler._verify import verified
 from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write_call
 from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.source import Source
@@ -133,7 +135,7 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
     return found
 
 
-def compile_program(graph: Graph) -> Program:
+def compile_program(graph: Graph) -> Callable[[list], list]:
     """Compile a graph without gradients; the topic `kernels` of the logs shows what comes of it."""
     program = Program(graph)
     if _logs.wants("kernels"):
@@ -141,4 +143,4 @@ def compile_program(graph: Graph) -> Program:
         for kernel in program.kernels:
             if isinstance(kernel, ElementwiseKernel):
                 _logs.log("kernels", f"loop:\n{kernel.source()}")
-    return program
+    return verified(program, graph)

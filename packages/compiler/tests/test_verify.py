@@ -1,0 +1,56 @@
+"""`RUSHLIGHT_COMPILE_VERIFY=1`."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as torch
+from rushlight.compiler import _verify
+from rushlight.compiler.codegen import program
+
+
+@pytest.fixture(autouse=True)
+def asked_for(monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_COMPILE_VERIFY", "1")
+
+
+def model(x, weight):
+    return (x @ weight).relu().softmax(1).mean()
+
+
+def test_right_results_pass():
+    x, weight = torch.randn(6, 4), torch.randn(4, 3, requires_grad=True)
+    compiled = torch.compile(model, fullgraph=True)
+    compiled(x, weight).backward()
+    found, weight.grad = weight.grad, None
+    model(x, weight).backward()
+    torch.testing.assert_close(found, weight.grad)
+
+
+def test_a_wrong_program_is_found(monkeypatch):
+    class Wrong(program.Program):
+        def consume(self, inputs):
+            return [x + 0.1 for x in super().consume(inputs)]
+
+    monkeypatch.setattr(program, "Program", Wrong)
+    with pytest.raises(_verify.Mismatch, match="differs in 1 of 1 elements"):
+        torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "reason"),
+    [
+        (torch.ones(2), torch.ones(2), None),
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0000001, float("nan")]), None),
+        (torch.tensor([float("inf")]), torch.tensor([float("-inf")]), "1 of 1"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), "dtype"),
+        (torch.ones(2), torch.ones(3), "shape"),
+        (torch.ones(2, 3), torch.ones(3, 2).mT, "strides"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "1 of 2"),
+        (torch.tensor([1 + 1j]), torch.tensor([1 - 1j]), "1 of 1"),
+        (torch.ones(0), torch.ones(0), None),
+    ],
+)
+def test_what_counts_as_a_difference(found, expected, reason):
+    text = _verify.difference(found, expected)
+    assert text is None if reason is None else reason in text
