@@ -260,3 +260,70 @@ def test_jvp_refuses(primal, tangent, error, message):
         linearize(cubes, X)[1](X[:2])
     with pytest.raises(RuntimeError, match="only tensors, got int"):
         jvp(lambda x: 1, (X,), (X,))
+
+
+@pytest.mark.parametrize("pattern, sizes, shape", [
+    ("a b c -> c b a", {}, (4, 3, 2)), ("(x y) b c -> x (y b) c", {"x": 2}, (2, 3, 4)),
+    ("... c -> c ...", {}, (4, 2, 3)),
+    ("a ... -> a (...)", {}, (2, 12)), ("a b c -> a 1 b (c)", {}, (2, 1, 3, 4)),
+    ("a b (p q) -> () q (a b) p", {"q": 2}, (1, 2, 6, 2)),
+])
+def test_rearrange(pattern, sizes, shape):
+    x = rushlight.arange(24).view(2, 3, 4)
+    found = rushlight.func.rearrange(x, pattern, **sizes)
+    assert found.shape == shape
+    left, right = pattern.split("->")
+    lengths = {"a": 2, "b": 3, "c": 4, "x": 2, "p": 2} | sizes
+    used = {name: n for name, n in lengths.items() if name in pattern}
+    close(rushlight.func.rearrange(found, f"{right} -> {left}", **used) if "..." not in pattern else x, x)
+    assert rushlight.func.rearrange([x, x], "n ... -> ... n").shape == (2, 3, 4, 2)
+
+
+@pytest.mark.parametrize("pattern, message", [
+    ("a b c -> a b", "only on one side.*c"), ("a b -> b a", "Number of dimensions in pattern"),
+    ("a a c -> a c", "duplicate"),
+    ("(a b) c d -> a b c d", "at once"), ("(a x) b c -> a x b c", "do not make up"), ("a b c -> (a b c", "Imbalanced"),
+    ("a (...) -> a (...)", "ellipsis in parentheses"), ("a b c", "one"), ("a b c? -> a b c", "names of dimensions"),
+])
+def test_rearrange_refuses(pattern, message):
+    with pytest.raises(ValueError, match=message):
+        rushlight.func.rearrange(rushlight.ones(2, 3, 4), pattern, **({"x": 3} if "x" in pattern else {}))
+
+
+def test_linearize_keeps_a_linear_function():
+    calls = []
+
+    def function(x, y):
+        calls.append(0)
+        z = x.clone()
+        z[1:] = y[:2] * x[0]
+        return z.sin() * y, x.sum(), rushlight.ones(2)
+
+    y = X.flip(0)
+    outputs, push = linearize(function, X, y)
+    for scale in (1.0, -2.0):
+        expected, tangents = jvp(function, (X, y), (X * scale, y + scale))
+        for a, b in zip(push(X * scale, y + scale), tangents):
+            close(a, b)
+    assert len(calls) == 3  # its own, and those of jvp
+    for a, b in zip(outputs, expected):
+        close(a, b)
+    w = X.clone().requires_grad_()
+    linearize(lambda x: x * x * w, X)[1](X).sum().backward()
+    close(w.grad, 2 * X.numpy() ** 2)
+    v = X.clone().requires_grad_()
+    linearize(lambda x: x * x, X)[1](v).sum().backward()
+    close(v.grad, 2 * X.numpy())
+
+
+def test_jacobians_by_chunks_and_of_empty_results():
+    for size in (1, 2, 3, 9):
+        close(jacrev(sharp_vector, chunk_size=size)(X), jacrev(sharp_vector)(X).numpy())
+    assert jacrev(lambda x: x[:0])(X).shape == (0, 3)
+    assert jacfwd(lambda x: x[:0])(X).shape == (0, 3)
+    with pytest.raises(ValueError, match="chunk_size"):
+        jacrev(sharp_vector, chunk_size=0)
+
+
+def sharp_vector(x):
+    return x.exp() * x.roll(1) * x[0]

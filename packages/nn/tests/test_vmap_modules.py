@@ -148,3 +148,12 @@ def test_jacobians_and_hessians_by_parameters():
     for a in params:
         for b in params:
             close(second[a][b], twice[a][b])
+
+
+def test_batch_norms_can_forget_their_statistics():
+    model = nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3))
+    x = rushlight.randn(4, 5, 2, 6)
+    with pytest.raises(RuntimeError, match="in-place writing of batched values"):
+        vmap(model)(x)
+    assert rushlight.func.replace_all_batch_norm_modules_(model) is model and model[1].running_mean is None
+    close(vmap(model)(x), rushlight.stack([model(part) for part in x]))

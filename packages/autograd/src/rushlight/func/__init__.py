@@ -8,14 +8,16 @@ Example:
 """
 
 from rushlight.autograd.batching import fallbacks
-from rushlight.func.batching import vmap
+from rushlight.func.batching import debug_unwrap, vmap
 from rushlight.func.forward import jvp
 from rushlight.func.jacobians import hessian, jacfwd, jacrev
 from rushlight.func.linear import linearize
-from rushlight.func.modules import functional_call, stack_module_state
+from rushlight.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from rushlight.func.rearranging import rearrange
 from rushlight.func.reverse import grad, grad_and_value, vjp
 
 __all__ = [
+    "debug_unwrap",
     "fallbacks",
     "functional_call",
     "grad",
@@ -25,6 +27,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

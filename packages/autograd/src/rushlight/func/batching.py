@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.autograd.batches import BatchLevel, new_level
+from rushlight.autograd.batches import BatchLevel, level_of, new_level
 from rushlight.core.errors import check_dim
 from rushlight.core.tensor import Tensor
 from rushlight.func.tree import Build, flatten, spread
@@ -114,3 +114,24 @@ def _together(chunks: list[Chunk]) -> Any:
         return build(first)
     columns = zip(*[results for results, _, _ in chunks])
     return build([column[0] if place is None else cat(column, place) for column, place in zip(columns, places)])
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """All samples of a tensor inside of `vmap`, to look at; with `recurse` those of all levels. Others come as they
+    are.
+
+    Example:
+        >>> import rushlight
+        >>> shapes = []
+        >>> def function(x):
+        ...     shapes.append(rushlight.func.debug_unwrap(x).shape)
+        ...     return x
+        >>> _ = rushlight.vmap(function)(rushlight.ones(3, 2))
+        >>> shapes
+        [rushlight.Size([3, 2])]
+    """
+    while (level := level_of(tensor)) is not None:
+        tensor, _ = level.unwrapped(tensor)
+        if not recurse:
+            break
+    return tensor
