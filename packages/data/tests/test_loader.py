@@ -1,6 +1,7 @@
 """What a loader gives out, without and with workers."""
 
 import copy
+import multiprocessing
 import random
 
 import numpy as np
@@ -45,7 +46,7 @@ class Draws:
         return 4
 
     def __getitem__(self, index):
-        return [random.random(), np.random.random(), rushlight.rand(()).item(), float(get_worker_info().id)]  # noqa: NPY002
+        return [random.random(), np.random.random(), rushlight.rand(()).item(), index, get_worker_info().seed]  # noqa: NPY002
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -126,19 +127,17 @@ def test_persistent_workers_serve_several_passes():
 
 
 def test_random_numbers_differ_by_worker_and_pass_and_repeat_with_the_seed():
-    def draws(persistent):
-        loader = DataLoader(
-            Draws(),
-            num_workers=2,
-            generator=rushlight.Generator().manual_seed(1),
-            persistent_workers=persistent,
-        )
+    def draws(**options):
+        generator = rushlight.Generator().manual_seed(1)
+        loader = DataLoader(Draws(), num_workers=2, shuffle=True, generator=generator, **options)
         return [tuple(column.item() for column in sample) for _ in range(2) for sample in loader]
 
-    rows = draws(False)
+    rows = draws()
     for column in range(3):
         assert len({row[column] for row in rows}) == 8
-    assert rows == draws(False) == draws(True)
+    assert rows == draws(persistent_workers=True)
+    for method in multiprocessing.get_all_start_methods():
+        assert rows == draws(multiprocessing_context=method)
 
 
 def test_worker_init_fn_runs_once_per_worker_after_seeding():

@@ -29,6 +29,9 @@ class Position:
 
     def take(self, number: int) -> None:
         """Note that the program has this one."""
+        if number == self.done and not self.beyond:
+            self.done += 1
+            return
         self.beyond.add(number)
         while self.done in self.beyond:
             self.beyond.remove(self.done)

@@ -69,11 +69,11 @@ class ThreadPool:
     def __init__(self, job: worker.Job, base_seed: int, timeout: float) -> None:
         self.timeout = timeout
         self._ready = threading.Condition()
-        self.workers = [
-            ThreadWorker(id, worker.WorkerInfo(id, job.num_workers, base_seed + id, job.dataset), job, self._ready)
-            for id in range(job.num_workers)
-        ]
+        self.workers: list[ThreadWorker] = []
         self._close = weakref.finalize(self, _end, self.workers, os.getpid())
+        for id in range(job.num_workers):
+            info = worker.WorkerInfo(id, job.num_workers, base_seed + id, job.dataset)
+            self.workers.append(ThreadWorker(id, info, job, self._ready))
 
     def send_task(self, each: ThreadWorker, number: int, indices: Any) -> list[Header]:
         """Give a worker something to fetch; there is always room for that."""
