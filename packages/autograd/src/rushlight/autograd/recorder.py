@@ -12,6 +12,7 @@ from rushlight.autograd.recipe import Recipe
 from rushlight.autograd.rules.registry import Row, row_of
 from rushlight.autograd.saved import pack, quietly
 from rushlight.autograd.state import NO_GRAD, AutogradState, edge_of, follow, new_state
+from rushlight.autograd.tape_native import recording
 from rushlight.autograd.unrolled import unrolled_record
 from rushlight.autograd.views import check_writable, rewrite_history
 from rushlight.core.meta import Meta
@@ -96,7 +97,8 @@ def _one_result(recipe: Recipe, run: Callable) -> Callable:
         attach(result, make_node(recipe, operands, (result,)), 0)
         return result
 
-    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors)(recipe, run, observed, None)
+    make = unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors)
+    return recording(make(recipe, run, observed, None), recipe, run)
 
 
 def _several_results(recipe: Recipe, run: Callable) -> Callable:
@@ -122,9 +124,8 @@ def _view(recipe: Recipe, run: Callable) -> Callable:
         follow(result._auto, operands[0])
         return result
 
-    return unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors, True)(
-        recipe, run, observed, _idle
-    )
+    make = unrolled_record(len(recipe.metas), recipe.wanted, recipe.saves, recipe.tensors, True)
+    return recording(make(recipe, run, observed, _idle), recipe, run, is_view=True)
 
 
 def _idle(view: Tensor) -> Tensor:

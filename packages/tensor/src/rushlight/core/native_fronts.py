@@ -32,7 +32,7 @@ def install() -> bool:
     try:
         if not records.layouts_as_known():
             return False
-        records.load()
+        records.code()
         if not _results_as_known():
             return False
     except Exception:  # whatever it is that is not as expected here: Python does all that native calls do

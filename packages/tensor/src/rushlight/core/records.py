@@ -7,8 +7,8 @@ that does the same, and what else the record has addresses of. Imported when nat
 from __future__ import annotations
 
 import ctypes
-import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from rushlight.core.meta import Size
 from rushlight.core.op import HANDLERS
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import calls, calls_fronts, calls_plans
+from rushlight.kernels.cpu import calls
 from rushlight.kernels.cpu import calls_objects as c
-from rushlight.kernels.cpu.machine import compile_functions
+from rushlight.kernels.cpu.machine import compile_function
 
 _word = ctypes.c_ssize_t
 
@@ -39,25 +39,32 @@ _FASTCALL = 0x80
 _new_builtin = ctypes.pythonapi.PyCFunction_NewEx
 _new_builtin.restype, _new_builtin.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
 _table = np.zeros(c.TABLE_LENGTH, np.int64)
-_method = _Method(b"native", None, _FASTCALL, None)
-_kept: list[Any] = []  # the code
+
+
+class Code:
+    """Machine code of a function that answers the calls of builtins."""
+
+    def __init__(self, answer: Callable) -> None:
+        address, self._engine = compile_function(answer)
+        self._method = _Method(b"native", address, _FASTCALL, None)
+
+    def function(self, kind: int, python: Callable, words: tuple[int, ...], *items: Any) -> Any:
+        """The function that answers calls as a record says: `words` follow its kind; `items` follow the Python function
+        in `self`."""
+        record = np.array([kind, _table.ctypes.data, *words], np.int64)
+        return _new_builtin(ctypes.addressof(self._method), (record, python, *items), None)
+
+
+@cache
+def code() -> Code:
+    """The code of `calls`."""
+    _fill_table()
+    return Code(calls.answer)
 
 
 def native_function(kind: int, python: Callable, words: tuple[int, ...], *items: Any) -> Any:
-    """The function that answers calls as a record says: `words` follow its kind; `items` follow the Python function in
-    `self`."""
-    record = np.array([kind, _table.ctypes.data, *words], np.int64)
-    return _new_builtin(ctypes.addressof(_method), (record, python, *items), None)
-
-
-def load() -> None:
-    """Make the machine code."""
-    functions = [calls.answer]
-    for module in (c, calls_plans, calls_fronts):
-        functions += [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__ == module.__name__]
-    _method.function, code = compile_functions(functions)
-    _kept.append(code)
-    _fill_table()
+    """A builtin of the code of `calls`."""
+    return code().function(kind, python, words, *items)
 
 
 def _fill_table() -> None:
@@ -78,13 +85,18 @@ def _fill_table() -> None:
         c.EXPOSED_SLOT: (Storage, "exposed"),
     }  # fmt: skip
     for place, name in functions.items():
-        _table[place] = _address(getattr(ctypes.pythonapi, name))
+        _table[place] = c_function(name)
     for place, thing in objects.items():
         _table[place] = id(thing)
     for place, (kind, name) in slots.items():
-        _table[place] = _slot(kind, name)
+        _table[place] = slot(kind, name)
     _table[c.MOVE], _table[c.FILL] = _address(ctypes.memmove), _address(ctypes.memset)
     _table[c.NEW_ARRAY], _table[c.SET_BASE] = _numpy_api(94), _numpy_api(282)
+
+
+def c_function(name: str) -> int:
+    """The address of a function of CPython's C API."""
+    return _address(getattr(ctypes.pythonapi, name))
 
 
 def _address(function: Any) -> int:
@@ -98,7 +110,7 @@ def _numpy_api(index: int) -> int:
     return _word.from_address(capsule(np._core._multiarray_umath._ARRAY_API, None) + 8 * index).value
 
 
-def _slot(kind: type, name: str) -> int:
+def slot(kind: type, name: str) -> int:
     """Where a slot lies in the instances of a class: `PyMemberDescrObject.d_member->offset`."""
     member = _word.from_address(id(kind.__dict__[name]) + 40).value
     return _word.from_address(member + 16).value
@@ -135,6 +147,6 @@ def layouts_as_known() -> bool:
         and _word.from_address(_field(array, c.DIMENSIONS) + 8).value == array.shape[1]
         and ctypes.c_int.from_address(id(array) + c.FLAGS).value == array.flags.num
         and (_field(array, c.BASE), _field(array, c.DESCR)) == (id(array.base), id(array.dtype))
-        and [_field(x, _slot(Tensor, name)) for name in ("_array", "_meta", "_storage", "_auto")]
+        and [_field(x, slot(Tensor, name)) for name in ("_array", "_meta", "_storage", "_auto")]
         == [id(array), id(base), id(base), id(None)]
     )

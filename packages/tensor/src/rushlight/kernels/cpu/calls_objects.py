@@ -94,9 +94,14 @@ def whole(table, number):
 # Making results
 
 
+def new_object(table, kind):
+    """A new instance of a class with slots, all of them empty; 0 with an exception."""
+    return call(known(table, ALLOCATE), kind, 0)
+
+
 def tensor_over(table, array, meta, storage, auto):
     """A new tensor; the references to array, storage and auto become its own. 0 when there is no memory."""
-    tensor = call(known(table, ALLOCATE), known(table, TENSOR), 0)
+    tensor = new_object(table, known(table, TENSOR))
     if tensor == 0:
         drop(table, array)
         drop(table, storage)
@@ -117,7 +122,7 @@ def fresh_tensor(table, array, meta):
 
 def new_storage(table, array, exposed):
     """The storage of an array that owns its memory; 0 with an exception when there is no memory."""
-    storage = call(known(table, ALLOCATE), known(table, STORAGE), 0)
+    storage = new_object(table, known(table, STORAGE))
     if storage != 0:
         put_word(storage + known(table, BASE_SLOT), hold(table, array))
         put_word(storage + known(table, VERSION_SLOT), hold(table, known(table, ZERO)))

@@ -1,6 +1,6 @@
 """Machine code from Python functions that work with memory: addresses and numbers, `if`, loops, calls.
 
-`compile_functions` translates functions to LLVM and returns the address of the first. All values are 64-bit
+`compile_function` translates a function, and those that it calls, to LLVM. All values are 64-bit
 words, but for what `real` and `call_real` give, which are doubles. A variable keeps the type of its first value. The
 operations on memory are the functions here, which exist for the translation only:
 
@@ -44,14 +44,14 @@ put_word = put_half = put_short = put_byte = put_double = put_single = _only_her
 stack = call = call_real = _only_here
 
 
-def compile_functions(functions: Sequence[Callable]) -> tuple[int, Any]:
-    """The address of the first of the functions, which call each other, and what has to live as long as it is used."""
+def compile_function(function: Callable) -> tuple[int, Any]:
+    """The address of a function, and what has to live as long as it is used."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=1, jit=True
     )
-    module = binding.parse_assembly(str(translate(functions)))
+    module = binding.parse_assembly(str(translate(function)))
     # The whole pipeline of LLVM takes 0.25 s longer and gains nothing here.
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -61,33 +61,43 @@ def compile_functions(functions: Sequence[Callable]) -> tuple[int, Any]:
     passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=1)))
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
-    return engine.get_function_address(functions[0].__name__), engine
+    return engine.get_function_address(function.__name__), engine
 
 
-def translate(functions: Sequence[Callable]) -> ir.Module:
-    """The functions, which may call each other, as an LLVM module."""
+def translate(function: Callable) -> ir.Module:
+    """A function, and those that it calls, as an LLVM module."""
     module = ir.Module()
     module.triple = binding.get_default_triple()
-    trees = []
-    for function in functions:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-        assert isinstance(tree, ast.FunctionDef)
-        kind = ir.FunctionType(_WORD, [_WORD] * len(tree.args.args))
-        made = ir.Function(module, kind, function.__name__)
-        made.linkage = "external" if function is functions[0] else "internal"
-        if len(tree.body) <= 2:  # a docstring and one statement
-            made.attributes.add("alwaysinline")
-        trees.append((tree, made, function.__globals__))
-    for tree, made, names in trees:
-        _Body(made, names).write(tree)
+    _Translation(module).declare(function, "external")
     return module
+
+
+class _Translation:
+    """Functions that were met on the way."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.made: dict[Callable, ir.Function] = {}
+
+    def declare(self, function: Callable, linkage: str = "internal") -> ir.Function:
+        """The translation of a function."""
+        if function not in self.made:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+            assert isinstance(tree, ast.FunctionDef)
+            kind = ir.FunctionType(_WORD, [_WORD] * len(tree.args.args))
+            made = self.made[function] = ir.Function(self.module, kind, function.__name__)
+            made.linkage = linkage
+            if len(tree.body) <= 2:  # a docstring and one statement
+                made.attributes.add("alwaysinline")
+            _Body(made, function.__globals__, self.declare).write(tree)
+        return self.made[function]
 
 
 class _Body:
     """The translation of one function. Expressions become LLVM values, variables places on the stack."""
 
-    def __init__(self, function: ir.Function, names: dict[str, Any]) -> None:
-        self.function, self.names = function, names
+    def __init__(self, function: ir.Function, names: dict[str, Any], declare: Callable) -> None:
+        self.function, self.names, self.declare = function, names, declare
         self.entry = ir.IRBuilder(function.append_basic_block("entry"))  # where memory on the stack is taken
         self.builder = ir.IRBuilder(function.append_basic_block("body"))
         self.variables: dict[str, Any] = {}
@@ -279,7 +289,7 @@ class _Body:
         if name in _CALL:
             kind = ir.FunctionType(_CALL[name], [_WORD] * (len(args) - 1))
             return self.builder.call(self.builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return self.builder.call(self.function.module.get_global(name), args)
+        return self.builder.call(self.declare(self.names[name]), args)
 
     def narrowed(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         if value.type == _REAL:
