@@ -58,3 +58,16 @@ def test_blocks_give_what_the_definition_gives(shape, kind):
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=2e-5)
     if mask is not None:
         assert not results[0][0][:, 3].any() and not results[0][1][:, 3].any(), "a query that sees nothing gets zeros"
+
+
+def test_heads_lie_ready_to_be_joined():
+    joined = RNG.standard_normal((2, 150, 3, 16), np.float32)
+    apart = joined.swapaxes(1, 2)
+    out, log_sum = attention(apart, apart, apart, None, 0.3, True)
+    plain, plain_sum = attention(*[np.ascontiguousarray(apart)] * 3, None, 0.3, True)
+    assert out.swapaxes(1, 2).flags.c_contiguous and plain.flags.c_contiguous
+    assert np.array_equal(out, plain)
+    grads = attention_backward(out, apart, apart, apart, None, out, log_sum, 0.3, True)
+    assert all(grad.swapaxes(1, 2).flags.c_contiguous for grad in grads)
+    again = attention_backward(plain, *[np.ascontiguousarray(apart)] * 3, None, plain, plain_sum, 0.3, True)
+    assert all(map(np.array_equal, grads, again))

@@ -24,6 +24,16 @@ _Q, _K = (np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4) ** p for p i
 _MASK = np.array([[1, 1, 0], [0, 0, 0], [0, 1, 1]], bool)
 
 
+def _result(like: Meta, shape: tuple[int, ...], joined: bool) -> Meta:
+    """A result; `joined` lays out one with heads as `(N, L, H, E)`, so that joining them copies nothing. As in PyTorch
+    that holds for gradients, and for the output where it holds for the query."""
+    strides = None
+    if len(shape) == 4 and joined:
+        _, heads, rows, features = shape
+        strides = (heads * rows * features, features, heads * features, 1)
+    return meta(like.dtype, shape, strides, like.device)
+
+
 def _infer_attention(
     query: Meta, key: Meta, value: Meta, mask: Meta | None, scale: Meta, *, causal: bool
 ) -> tuple[Meta, Meta]:
@@ -52,10 +62,9 @@ def _infer_attention(
                 f"{name}: attn_mask of shape {shape_text(mask.shape)} does not broadcast to "
                 f"{shape_text((*lead, rows, keys))}"
             )
-    return (
-        meta(dtype, (*lead, rows, value.shape[-1]), None, query.device),
-        meta(wide(dtype), (*lead, rows, 1), None, query.device),
-    )
+    joined = len(lead) == 2 and query.strides[1] < query.strides[2]
+    out = _result(query, (*lead, rows, value.shape[-1]), joined)
+    return out, meta(wide(dtype), (*lead, rows, 1), None, query.device)
 
 
 def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
@@ -129,7 +138,7 @@ def _infer_backward(
     *,
     causal: bool,
 ) -> tuple[Meta, Meta, Meta]:
-    return tuple([meta(m.dtype, m.shape, None, m.device) for m in (query, key, value)])
+    return tuple([_result(m, m.shape, True) for m in (query, key, value)])
 
 
 def _backward_parts(grad, query, key, value, mask, out, log_sum, scale, causal: bool):

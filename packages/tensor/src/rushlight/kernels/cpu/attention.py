@@ -147,12 +147,20 @@ def _rows(mask: np.ndarray | None, lo: int, hi: int, first: int, last: int, keys
     return None if mask is None else mask[lo:hi, ..., first:last, :keys]
 
 
+def _empty(shape: tuple[int, ...], dtype: np.dtype, joined: bool) -> np.ndarray:
+    """A result; `joined` lays out one with heads as `(N, rows, heads, features)`."""
+    if len(shape) != 4 or not joined:
+        return allocator.empty(shape, dtype)
+    samples, heads, rows, features = shape
+    return allocator.empty((samples, rows, heads, features), dtype).swapaxes(1, 2)
+
+
 def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float, causal: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """`softmax(q @ k.T * scale + mask) @ v` of arrays (N, *, rows, features), and the log-sum of each row (inf where
     all is masked)."""
-    out = allocator.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    out = _empty((*q.shape[:-1], v.shape[-1]), q.dtype, q.strides[-3] < q.strides[-2])
     log_sum = np.empty((*q.shape[:-1], 1), q.dtype)
     if flash.takes(q, k, v, mask):
         flash.attention(q, k, v, mask, scale, causal, out, log_sum)
@@ -185,12 +193,12 @@ def attention_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the
     probabilities."""
-    grad_q = allocator.empty(q.shape, q.dtype)
+    grad_q, grad_k, grad_v = (_empty(x.shape, x.dtype, True) for x in (q, k, v))
     if out is not None and grad.dtype == q.dtype and flash.takes(q, k, v, mask) and grad.flags.aligned:
-        grads = (grad_q, allocator.empty(k.shape, k.dtype), allocator.empty(v.shape, v.dtype))
+        grads = (grad_q, grad_k, grad_v)
         flash_backward.attention_backward(grad, q, k, v, mask, out, log_sum, scale, causal, grads)
         return grads
-    grad_k, grad_v = np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
+    grad_k[...] = grad_v[...] = 0
     step, rows = _plan(q, k)
 
     def body(lo: int, hi: int) -> None:

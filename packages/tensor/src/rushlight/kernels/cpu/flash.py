@@ -31,7 +31,7 @@ _SOURCE = """def kernel(lo, hi, words, key_words, value_words, offsets, numbers,
     queries, keys, depth, width = load(words, 0), load(words, 1), load(words, 2), load(words, 3)
     q_row, q_depth, v_row, in_place = load(words, 4), load(words, 5), load(words, 6), load(words, 7)
     mask_row, mask_column, causal, blocks = load(words, 8), load(words, 9), load(words, 10), load(words, 11)
-    tile, packer = load(words, 12), load(words, 13)
+    tile, packer, out_row = load(words, 12), load(words, 13), load(words, 14)
     scale = load(numbers, 0)
     panel_keys, panel_values = stack_array(T, PANEL), stack_array(T, PANEL)
     scores, sums = stack_array(T, SCORES), stack_array(T, SUMS)
@@ -42,8 +42,9 @@ _SOURCE = """def kernel(lo, hi, words, key_words, value_words, offsets, numbers,
         head, block = task // blocks, task % blocks
         first, last = queries * block // blocks, queries * (block + 1) // blocks
         right = min(keys, last) if causal != 0 else keys
-        own_queries, own_keys = moved(q, load(offsets, head * 4)), moved(k, load(offsets, head * 4 + 1))
-        own_values, own_mask = moved(v, load(offsets, head * 4 + 2)), moved(mask, load(offsets, head * 4 + 3))
+        own_queries, own_keys = moved(q, load(offsets, head * 5)), moved(k, load(offsets, head * 5 + 1))
+        own_values, own_mask = moved(v, load(offsets, head * 5 + 2)), moved(mask, load(offsets, head * 5 + 3))
+        own_out = moved(out, load(offsets, head * 5 + 4))
         tiles = (last - first + ROWS - 1) // ROWS
         for i in range(last - first):
             scratch_store(top, i, T(-inf))
@@ -101,14 +102,14 @@ _SOURCE = """def kernel(lo, hi, words, key_words, value_words, offsets, numbers,
                         invoke(tile, (rows, scores, i64(KEYS), i64(1), moved(values, p * COLUMNS), pitch, seen,
                                       target, wide, add, T(1.0)))
         for i in range(last - first):
-            whole_sum, place = scratch_load(total, i), head * queries + first + i
+            whole_sum = scratch_load(total, i)
             empty = whole_sum == T(0.0)
             factor = T(1.0) / select(empty, T(1.0), whole_sum)
             for j in range(width):
                 value = scratch_load(sums, i * wide + j) * factor
-                store(out, place * width + j, select(empty, T(0.0), value))
+                store(own_out, (first + i) * out_row + j, select(empty, T(0.0), value))
             base = scratch_load(top, i)
-            store(log_sum, place, select(empty, T(inf), base + T(log(whole_sum))))
+            store(log_sum, head * queries + first + i, select(empty, T(inf), base + T(log(whole_sum))))
 """
 
 _MASKS = {
@@ -167,8 +168,9 @@ def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float, causal: bool,
     out: np.ndarray, log_sum: np.ndarray,
 ) -> None:  # fmt: skip
-    """`softmax(q @ k.T * scale + mask) @ v` into the contiguous `out`, the log-sums into `log_sum`; any strides."""
-    arrays = [q, k, v, q if mask is None else mask]
+    """`softmax(q @ k.T * scale + mask) @ v` into `out`, whose rows are contiguous, the log-sums into the contiguous
+    `log_sum`; operands of any strides."""
+    arrays = [q, k, v, q if mask is None else mask, out]
     shapes = (q.shape, k.shape, v.shape)
     words, key_words, value_words, offsets, tasks = _plan(
         q.dtype, shapes, tuple(map(steps, arrays)), mask is not None, causal
@@ -176,7 +178,9 @@ def attention(
     kind = "" if mask is None else "b" if mask.dtype == bool else "T"
     arrays[3] = arrays[3].view(np.uint8) if kind == "b" else arrays[3]
     numbers = np.array([scale], q.dtype)
-    run_kernel(_kernel(q.dtype, kind), tasks, 1, words, key_words, value_words, offsets, numbers, out, log_sum, *arrays)
+    run_kernel(
+        _kernel(q.dtype, kind), tasks, 1, words, key_words, value_words, offsets, numbers, out, log_sum, *arrays[:4]
+    )
 
 
 @lru_cache(maxsize=256)
@@ -184,13 +188,13 @@ def _plan(
     dtype: np.dtype, shapes: tuple, strides: tuple, has_mask: bool, causal: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     (*lead, queries, depth), (*_, keys, _), (*_, width) = shapes
-    q, k, v, mask = strides
+    q, k, v, mask, out = strides
     columns = gemm_kernels.tile_shape(dtype)[1]
     in_place = v[-1] == 1 and width % columns == 0
     blocks = -(-queries // QUERIES)
     words = [queries, keys, depth, width, q[-2], q[-1], v[-2], in_place]
     words += [mask[-2] if has_mask else 0, mask[-1] if has_mask else 0, causal, blocks]
-    words += [gemm_kernels.tile(dtype), gemm_kernels.packer(dtype)]
+    words += [gemm_kernels.tile(dtype), gemm_kernels.packer(dtype), out[-2]]
     key_words, value_words = np.zeros(gemm_words.WORDS, np.int64), np.zeros(gemm_words.WORDS, np.int64)
     key_words[[gemm_words.B_DEPTH, gemm_words.B_COLUMN]] = k[-1], k[-2]
     value_words[[gemm_words.B_DEPTH, gemm_words.B_COLUMN]] = v[-2], v[-1]

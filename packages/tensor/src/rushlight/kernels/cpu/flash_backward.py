@@ -28,6 +28,7 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
         load(words, 4), load(words, 5), load(words, 6), load(words, 7), load(words, 8))
     q_row, q_step, g_row, g_step = load(words, 9), load(words, 10), load(words, 11), load(words, 12)
     o_row, o_step = load(words, 13), load(words, 14)
+    grad_q_row, grad_k_row, grad_v_row = load(words, 15), load(words, 16), load(words, 17)
     scale = load(numbers, 0)
     turned_keys, turned_values = stack_array(T, KEYS_SIZE), stack_array(T, KEYS_SIZE)
     flat_keys, sums_k, sums_v = stack_array(T, KEYS_SIZE), stack_array(T, KEYS_SIZE), stack_array(T, KEYS_SIZE)
@@ -39,11 +40,14 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
     k_turned, k_flat, v_turned, q_flat, g_flat = (
         packing, moved(packing, WORDS), moved(packing, 2 * WORDS), moved(packing, 3 * WORDS), moved(packing, 4 * WORDS))
     for head in range(i64(lo), i64(hi)):
-        own_g, own_o = moved(g, load(offsets, head * 6)), moved(o, load(offsets, head * 6 + 1))
-        own_q, own_k = moved(q, load(offsets, head * 6 + 2)), moved(k, load(offsets, head * 6 + 3))
-        own_v, own_mask = moved(v, load(offsets, head * 6 + 4)), moved(mask, load(offsets, head * 6 + 5))
-        for i in range(queries * depth):
-            scratch_store(grad_q, head * queries * depth + i, T(0.0))
+        own_g, own_o = moved(g, load(offsets, head * 9)), moved(o, load(offsets, head * 9 + 1))
+        own_q, own_k = moved(q, load(offsets, head * 9 + 2)), moved(k, load(offsets, head * 9 + 3))
+        own_v, own_mask = moved(v, load(offsets, head * 9 + 4)), moved(mask, load(offsets, head * 9 + 5))
+        own_grad_q, own_grad_k = moved(grad_q, load(offsets, head * 9 + 6)), moved(grad_k, load(offsets, head * 9 + 7))
+        own_grad_v = moved(grad_v, load(offsets, head * 9 + 8))
+        for i in range(queries):
+            for j in range(depth):
+                scratch_store(own_grad_q, i * grad_q_row + j, T(0.0))
         for start in range(0, keys, KEYS):
             count = min(KEYS, keys - start)
             across = (count + COLUMNS - 1) // COLUMNS
@@ -108,10 +112,10 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                         invoke(tile, (rows, moved(d, row * KEYS), i64(KEYS), i64(1), moved(flat_keys, c * COLUMNS),
                                       k_wide, count, moved(sums_q, row * k_wide + c * COLUMNS), k_wide, i64(0), T(1.0)))
                 for i in range(some_queries):
-                    place = (head * queries + first + i) * depth
+                    place = (first + i) * grad_q_row
                     for j in range(depth):
-                        value = scratch_load(grad_q, place + j) + scratch_load(sums_q, i * k_wide + j)
-                        scratch_store(grad_q, place + j, value)
+                        value = scratch_load(own_grad_q, place + j) + scratch_load(sums_q, i * k_wide + j)
+                        scratch_store(own_grad_q, place + j, value)
                 tiles = (count + ROWS - 1) // ROWS
                 for t in range(tiles):
                     row = count * t // tiles
@@ -123,11 +127,10 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                         invoke(tile, (rows, moved(d, row), i64(1), i64(KEYS), moved(flat_queries, c * COLUMNS), k_wide,
                                       some_queries, moved(sums_k, row * k_wide + c * COLUMNS), k_wide, i64(1), T(1.0)))
             for i in range(count):
-                place = head * keys + start + i
                 for j in range(depth):
-                    store(grad_k, place * depth + j, scratch_load(sums_k, i * k_wide + j))
+                    store(own_grad_k, (start + i) * grad_k_row + j, scratch_load(sums_k, i * k_wide + j))
                 for j in range(width):
-                    store(grad_v, place * width + j, scratch_load(sums_v, i * v_wide + j))
+                    store(own_grad_v, (start + i) * grad_v_row + j, scratch_load(sums_v, i * v_wide + j))
 """
 
 
@@ -148,15 +151,16 @@ def attention_backward(
     grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray,
     log_sum: np.ndarray, scale: float, causal: bool, grads: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:  # fmt: skip
-    """The gradients by q, k and v into contiguous arrays; operands of any strides for which `flash.takes` holds."""
-    arrays = [grad, out, q, k, v, q if mask is None else mask]
+    """The gradients by q, k and v into arrays with contiguous rows; operands of any strides for which `flash.takes`
+    holds."""
+    arrays = [grad, out, q, k, v, q if mask is None else mask, *grads]
     shapes = (q.shape, k.shape, v.shape)
     words, packing, offsets = _plan(q.dtype, shapes, tuple(map(steps, arrays)), mask is not None, causal)
     kind = "" if mask is None else "b" if mask.dtype == bool else "T"
     arrays[5] = arrays[5].view(np.uint8) if kind == "b" else arrays[5]
     numbers, log_sum = np.array([scale], q.dtype), np.ascontiguousarray(log_sum)
     tasks = prod(q.shape[:-2])
-    run_kernel(_kernel(q.dtype, kind), tasks, 1, words, packing, offsets, numbers, *grads, log_sum, *arrays)
+    run_kernel(_kernel(q.dtype, kind), tasks, 1, words, packing, offsets, numbers, *grads, log_sum, *arrays[:6])
 
 
 @lru_cache(maxsize=256)
@@ -164,9 +168,10 @@ def _plan(
     dtype: np.dtype, shapes: tuple, strides: tuple, has_mask: bool, causal: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (*lead, queries, depth), (*_, keys, _), (*_, width) = shapes
-    g, o, q, k, v, mask = strides
+    g, o, q, k, v, mask, *grads = strides
     words = [queries, keys, depth, width, causal, gemm_kernels.tile(dtype), gemm_kernels.packer(dtype)]
     words += [mask[-2] if has_mask else 0, mask[-1] if has_mask else 0, *q[-2:], *g[-2:], *o[-2:]]
+    words += [own[-2] for own in grads]
     packing = np.zeros((5, gemm_words.WORDS), np.int64)
     for place, (down, along) in zip(packing, (k[:-3:-1], k[-2:], v[:-3:-1], q[-2:], g[-2:]), strict=True):
         place[[gemm_words.B_DEPTH, gemm_words.B_COLUMN]] = down, along
