@@ -12,7 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import export, function
 from rushlight.core.op import INPLACE
 from rushlight.core.tensor import Tensor
-from rushlight.ops.arithmetic import Number
+from rushlight.ops.arithmetic import Number, is_one
 from rushlight.ops.like import empty_like
 
 F = "nn.functional"
@@ -104,13 +104,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return run(hardtanh_op, inplace, input, 0, 6)
 
 
-@elementwise(
-    numpy=lambda x, alpha, scale, rate: np.where(x > 0, x * scale, np.expm1(x * rate) * (alpha * scale)),
-    name="elu",
-    method=False,
-    public=False,
-    supports="float",
-)
+def _elu(x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
+    below = np.expm1(x if is_one(rate) else x * rate)
+    factor = alpha * scale
+    return np.where(x > 0, x if is_one(scale) else x * scale, below if is_one(factor) else below * factor)
+
+
+@elementwise(numpy=_elu, name="elu", method=False, public=False, supports="float")
 def elu_op(input, alpha, scale, input_scale):
     """`scale * input` above zero, `scale * alpha * (exp(input_scale * input) - 1)` below: elu, celu and selu."""
     return s.select(input > 0, input * scale, s.expm1(input * input_scale) * (alpha * scale))
@@ -216,6 +216,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    if is_one(beta):
+        return np.where(x > threshold, x, np.log1p(np.exp(x)))
     scaled = x * beta
     return np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / beta)
 
@@ -338,12 +340,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @elementwise(
-    numpy=lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6,
-    method=False,
-    public=False,
-    supports="float",
-    name="hardswish",
-)
+    numpy=lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6, method=False, public=False, supports="float",
+    name="hardswish")  # fmt: skip
 def hardswish_op(input):
     """`input * min(max(input + 3, 0), 6) / 6`."""
     return input * s.minimum(s.maximum(input + 3, 0), 6) / 6

@@ -281,9 +281,14 @@ def positive(input: Tensor) -> Tensor:
 extend_tensor("__pos__", positive)
 
 
+def is_one(x: Any) -> bool:
+    """Is an argument of a numpy function the number 1, as factors often are, so that there is nothing to multiply?"""
+    return x.ndim == 0 and x == 1
+
+
 def _addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
     product = a * b
-    return x + (product if np.ndim(value) == 0 and value == 1 else value * product)
+    return x + (product if is_one(value) else value * product)
 
 
 @elementwise(numpy=_addcmul, name="addcmul", method=False, public=False, supports="number")
@@ -332,7 +337,7 @@ extend_tensor("addcdiv_", _addcdiv_)
 
 def _lerp(x: Any, end: Any, weight: Any) -> Any:
     step = end - x
-    if np.ndim(weight):
+    if weight.ndim:
         return np.where(np.abs(weight) < 0.5, x + weight * step, end - step * (1.0 - weight))
     return x + weight * step if abs(weight) < 0.5 else end - step * (1.0 - weight)
 

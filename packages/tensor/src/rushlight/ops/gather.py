@@ -13,7 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel, planner
 from rushlight.core.out import APART
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import gather as native
 from rushlight.kernels.cpu.scatter import along
 from rushlight.ops.index import INDEX_DTYPES, check_bounds, check_index, plan_taken, taken
@@ -135,6 +135,28 @@ def _line_starts(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int)
         if d != dim:
             starts = starts + (np.arange(size) * stride).reshape((-1,) + (1,) * (len(shape) - d - 1))
     return starts
+
+
+_FEW = 512  # elements of a result for which what metadata says is worked out once
+
+
+@planner(gather_op)
+def _plan_gather(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable | None:
+    """Few elements of a row-major tensor: one index, into all elements in a row."""
+    input, index = metas
+    (dim,) = params
+    if not (input.contiguous and input.ndim and index.ndim and 0 < index.numel <= _FEW and input.numel):
+        return None
+    size, flat = input.shape[dim], input.ndim == 1
+    stride, starts = contiguous_strides(input.shape)[dim], _line_starts(input.shape, index.shape, dim)
+
+    def run(x: Tensor, places: Tensor) -> Tensor:
+        at = places._array
+        check_bounds("gather", at, size, dim, error=RuntimeError)
+        result = x._array[at] if flat else x._array.reshape(-1)[at * stride + starts]
+        return wrap(result if result.flags.c_contiguous else result.copy(), out)
+
+    return run
 
 
 @kernel(gather_op, "cpu")

@@ -14,6 +14,7 @@ from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import axes
 from rushlight.kernels.cpu.scatter import add_rows, put
+from rushlight.kernels.half import is_half
 from rushlight.ops.allocation import number_array
 from rushlight.ops.copy import check_number
 from rushlight.ops.index import check_bounds, check_index
@@ -159,7 +160,19 @@ def _check_index_add(input: Meta, index: Meta, source: Meta, *, dim: int) -> Non
     check_source("index_add", input, index, source, dim)
 
 
+FEW = 512  # indices into a vector, for which nothing has to be planned
+
+
+def adds_at_once(array: np.ndarray, index: np.ndarray) -> bool:
+    """Can numpy add few numbers to this array one by one? Half types are summed in float32."""
+    return index.size <= FEW and not is_half(array.dtype)
+
+
 def _index_add(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
+    if array.ndim == index.ndim == source.ndim == 1 and adds_at_once(array, index):
+        check_bounds("index_add", index, len(array), dim)
+        np.add.at(array, index, source)
+        return
     target = _front(array, dim)
     check_bounds("index_add", index, len(target), dim)
     add_rows(target, index.reshape(-1), _front(source, dim))

@@ -21,7 +21,7 @@ from rushlight.ops.copy import check_number
 from rushlight.ops.create import filled
 from rushlight.ops.gather import check_gather
 from rushlight.ops.index import check_bounds
-from rushlight.ops.index_along import check_source
+from rushlight.ops.index_along import FEW, adds_at_once, check_source
 from rushlight.ops.shape import unsqueeze
 from rushlight.ops.view import expand
 
@@ -79,6 +79,10 @@ def _check_scatter(input: Meta, index: Meta, src: Meta, *, dim: int) -> None:
 def _scatter(array: np.ndarray, index: np.ndarray, src: Any, dim: int, fresh: bool = False) -> None:
     if not index.size:
         return
+    if array.ndim == index.ndim == 1 and index.size <= FEW:
+        _check("scatter", array, index, 0)
+        array[index] = src[: index.size] if isinstance(src, np.ndarray) else number_array(src, array.dtype)
+        return
     array, index, src = _prepared(array, index, src)
     if not isinstance(src, np.ndarray):
         src = number_array(src, array.dtype)
@@ -109,6 +113,10 @@ scatter_op = updating(
 
 def _add(array: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, fresh: bool = False) -> None:
     if not index.size:
+        return
+    if array.ndim == index.ndim == 1 and adds_at_once(array, index):
+        _check("scatter_add", array, index, 0)
+        np.add.at(array, index, src[: index.size])
         return
     array, index, src = _prepared(array, index, src)
     vector = _is_vector(array, index, dim)
