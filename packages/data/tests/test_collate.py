@@ -1,6 +1,7 @@
 """Collation."""
 
 import collections
+import importlib
 
 import numpy as np
 import pytest
@@ -141,3 +142,9 @@ def test_default_convert():
     assert converted[4].x.item() == 1
     names = np.array(["a"])
     assert default_convert(names) is names
+
+
+def test_registry_is_found_where_pytorch_has_it():
+    place = importlib.import_module("rushlight.utils.data._utils.collate")
+    assert place.default_collate_fn_map is default_collate_fn_map
+    assert place.collate is collate

@@ -52,6 +52,14 @@ class IDXDataset(Dataset):
         ValueError: for files of another format, or of different length.
 
     Source: http://yann.lecun.com/exdb/mnist (the format)
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "labels-idx1-ubyte")
+        >>> with open(path, "wb") as file:
+        ...     _ = file.write(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]))
+        >>> IDXDataset(path)[2]
+        tensor(9, dtype=rushlight.uint8)
     """
 
     def __init__(self, images: Any, labels: Any = None, transform: Callable[[Tensor], Any] | None = None) -> None:

@@ -36,6 +36,14 @@ class TableDataset(Dataset):
         ValueError: for a path whose format is not known, or no path.
         KeyError: for a column that is not there.
         ImportError: without pyarrow.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write("name,age\\nAda,36\\nBob,41\\n")
+        >>> TableDataset(path)[1]["name"]
+        'Bob'
     """
 
     def __init__(
