@@ -123,3 +123,26 @@ def test_each_operand_alone(op, sample):
     for i in places if len(places) > 1 else ():
         if not op.mutates or i in op.mutates:
             agree(op, sample, [i], 0)
+
+
+@pytest.mark.parametrize("op, sample", CASES[::5])
+def test_two_levels(op, sample):
+    """Samples of samples are those of one long batch."""
+    places = tensors(sample.operands)
+    if not places or op.name in LAYOUTS:
+        pytest.skip("no tensors that could be batched twice")
+    given, dims, _ = arguments(op, sample, places, 0)
+    numbers = [x for x, d in zip(given, dims) if d is None]
+
+    def single(*parts):
+        parts, rest = iter(parts), iter(numbers)
+        return called(op, sample, tuple([next(rest) if d is None else next(parts) for d in dims]))
+
+    batches = [x for x, d in zip(given, dims) if d is not None]
+    try:
+        once = vmap(single)(*[rushlight.cat([x, x]) for x in batches])
+    except (RuntimeError, IndexError) as error:
+        pytest.skip(f"not called with such operands: {error}")
+    twice = vmap(vmap(single), 1)(*[rushlight.stack([x, x], 1) for x in batches])
+    for a, b in zip(twice, once):
+        close(a.flatten(0, 1), b)

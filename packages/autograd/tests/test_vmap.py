@@ -1,4 +1,4 @@
-"""`vmap`: what it does with dims, nesting, writing, random numbers and Functions; rules of ops are tested elsewhere."""
+"""`vmap`: what it does with dims, nesting, writing and random numbers; rules of ops are tested elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.autograd import Function
 from rushlight.func import fallbacks, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 X = rushlight.tensor(np.linspace(-1, 2, 24).reshape(2, 3, 4))
@@ -159,6 +158,40 @@ def test_functional_derivatives(vectorize):
         close(forward, full)
 
 
+def test_the_tape_inside_of_a_level():
+    def leaf_gradient(x):
+        y = x.detach().requires_grad_()
+        z = y * 2
+        z.register_hook(lambda g: g * 3)
+        with rushlight.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            (z * z).sum().backward()
+        (y * X[0]).sum().backward()
+        return y.grad
+
+    close(vmap(leaf_gradient)(X), 24 * X + X[0])
+    with rushlight.autograd.detect_anomaly():
+        close(vmap(grad(lambda x: (x * x).sum()))(X), 2 * X)
+        with pytest.raises(RuntimeError, match="returned nan values"), pytest.warns(UserWarning, match="Traceback"):
+            vmap(grad(lambda x: (x * 0).sqrt().sum() * 0))(X)
+
+
+def test_blocks_without_gradient():
+    def function(x):
+        with rushlight.no_grad():
+            y = x * 2
+        return y * x + x.detach() * x
+
+    close(grad(lambda x: vmap(function)(x).sum())(X), 3 * X)
+    close(vmap(grad(lambda x: function(x).sum()))(X), 3 * X)
+
+
+@pytest.mark.parametrize("check", ["gradcheck", "gradgradcheck"])
+def test_checks_of_gradients(check):
+    x = X[0].clone().requires_grad_()
+    options = {"check_forward_ad": True, "check_batched_forward_grad": True} if check == "gradcheck" else {}
+    assert getattr(rushlight.autograd, check)(lambda x: vmap(smooth)(x), (x,), check_batched_grad=True, **options)
+
+
 # Writing
 
 
@@ -278,99 +311,6 @@ def test_levels_draw_each_in_its_way():
     x = rushlight.zeros(3, 4)
     nested = vmap(vmap(lambda x: x + rushlight.rand(()), randomness="same"), randomness="different")(x)
     assert all(len(set(row.tolist())) == 1 for row in nested) and len(set(nested[:, 0].tolist())) == 3
-
-
-# Functions of one's own
-
-
-class Cube(Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x, w):
-        return x * x * x * w, w * 2
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-        ctx.two = inputs[1] * 0 + 2
-
-    @staticmethod
-    def backward(ctx, g, h):
-        x, w = ctx.saved_tensors
-        return g * 3 * x * x * w, g * x * x * x + h * ctx.two
-
-    @staticmethod
-    def jvp(ctx, dx, dw):
-        x, w = ctx.saved_tensors
-        return dx * 3 * x * x * w + dw * x * x * x, dw * ctx.two
-
-
-class Written(Cube):
-    generate_vmap_rule = False
-
-    @staticmethod
-    def vmap(info, in_dims, x, w):
-        assert info.batch_size in (2, 3) and info.randomness == "error"
-        x, w = [a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0) for a, d in zip((x, w), in_dims)]
-        return Written.apply(x, w), (0, 0)
-
-
-def both(function):
-    def call(x, w):
-        a, b = function(x, w)
-        return (a * a).sum() + (b * x).sum()
-
-    return call
-
-
-def cubes(x, w):
-    return x * x * x * w, w * 2
-
-
-@pytest.mark.parametrize("dims", [(0, 0), (0, None), (None, 0)])
-@pytest.mark.parametrize("own", [Cube, Written])
-def test_a_function_with_a_rule(own, dims):
-    args = [X[0] if d == 0 else X[0, 0] for d in dims]
-    for transform in (
-        lambda f: f,
-        lambda f: grad(f, (0, 1)),
-        lambda f: jacfwd(f, (0, 1)),
-        lambda f: jacrev(grad(f, 0), (0, 1)),
-    ):
-        found = vmap(transform(both(own.apply)), dims)(*args)
-        expected = vmap(transform(both(cubes)), dims)(*args)
-        for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)]):
-            close(a, b, 1e-10)
-    inputs = [x.clone().requires_grad_() for x in args]
-    vmap(both(own.apply), dims)(*inputs).sum().backward()
-    expected = grad(lambda *a: vmap(both(cubes), dims)(*a).sum(), (0, 1))(*args)
-    for x, e in zip(inputs, expected):
-        close(x.grad, e, 1e-10)
-    close(vmap(vmap(both(own.apply)))(X, X), vmap(vmap(both(cubes)))(X, X))
-
-
-def test_functions_without_rule_are_refused():
-    class Nothing(Cube):
-        generate_vmap_rule = False
-
-    class Twice(Written):
-        generate_vmap_rule = True
-
-    class Old(Function):
-        @staticmethod
-        def forward(ctx, x, w):
-            return x
-
-    for own, message in (
-        (Nothing, "does not have vmap support"),
-        (Twice, "both generate_vmap_rule"),
-        (Old, "must override the setup_context"),
-    ):
-        with pytest.raises(RuntimeError, match=message):
-            vmap(own.apply)(X, X)
-        own.apply(X, X)
 
 
 def test_what_ran_sample_by_sample_is_listed():

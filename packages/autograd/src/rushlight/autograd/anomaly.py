@@ -7,6 +7,7 @@ import traceback
 import warnings
 from typing import Any
 
+from rushlight.autograd.batches import all_samples
 from rushlight.autograd.modes import Decorating, mode
 from rushlight.autograd.node import Node
 
@@ -90,7 +91,10 @@ def _outside(frames: list) -> list:
 def check_finite(node: Node, results: list) -> None:
     """Raise RuntimeError when a gradient holds a NaN."""
     for i, grad in enumerate(results):
-        if grad is not None and bool((grad.detach() != grad.detach()).any()):
+        if grad is None:
+            continue
+        values = all_samples(grad).detach()
+        if bool((values != values).any()):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rushlight.core import dispatch
+from rushlight.core import dispatch, dtypes
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, meta_of
 from rushlight.core.tensor import Tensor, wrap
@@ -207,6 +207,7 @@ def sample_meta(m: Meta) -> Meta:
 
 
 _recordings: dict[tuple, Callable] = {}
+dtypes.DECIDED.append(_recordings)
 
 
 def _recording(level: BatchLevel, op: Op, operands: tuple, params: tuple) -> Callable:
@@ -262,6 +263,15 @@ def level_of(x: Tensor) -> BatchLevel | None:
     """The level that a tensor belongs to."""
     samples = x._array
     return samples.level if type(samples) is Samples else None
+
+
+def all_samples(x: Tensor, recurse: bool = True) -> Tensor:
+    """What a tensor of a level stands for: a tensor of the level around it, or, with `recurse`, of none."""
+    while type(samples := x._array) is Samples:
+        x = samples.value
+        if not recurse:
+            break
+    return x
 
 
 def is_batched(x: Tensor) -> bool:

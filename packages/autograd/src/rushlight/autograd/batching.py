@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from rushlight.autograd import batches
 from rushlight.autograd.batches import BatchLevel, new_level, sample_meta, whole
 from rushlight.autograd.rules.registry import BATCHES, Formula
+from rushlight.core import dtypes
 from rushlight.core.declare import common_dtype
 from rushlight.core.layout import preserve_format
 from rushlight.core.meta import Meta
@@ -45,6 +46,7 @@ class Case(NamedTuple):
 
 Rule = Callable[[Case], Run]
 _plans: dict[tuple, Run] = {}
+dtypes.DECIDED.append(_plans)
 _LIMIT = 4096
 _fallbacks: dict[str, int] = {}
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.autograd.batches import BatchLevel, level_of, new_level
+from rushlight.autograd.batches import BatchLevel, all_samples, new_level
 from rushlight.core.errors import check_dim
 from rushlight.core.tensor import Tensor
 from rushlight.func.tree import Build, flatten, spread
@@ -130,8 +130,4 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
         >>> shapes
         [rushlight.Size([3, 2])]
     """
-    while (level := level_of(tensor)) is not None:
-        tensor, _ = level.unwrapped(tensor)
-        if not recurse:
-            break
-    return tensor
+    return all_samples(tensor, recurse)
