@@ -14,8 +14,9 @@ from typing import Any
 from rushlight.autograd.anomaly import check_finite, warn_where
 from rushlight.autograd.memory import add_into, copied, is_free, is_small
 from rushlight.autograd.modes import mode, set_enabled
-from rushlight.autograd.node import AccumulateGrad, Edge, Node
+from rushlight.autograd.node import SHIELDED, AccumulateGrad, Edge, Node
 from rushlight.autograd.references import references
+from rushlight.autograd.shield import without_poison
 from rushlight.autograd.state import AutogradState, state_of
 from rushlight.core import fork
 from rushlight.core.errors import shape_text
@@ -113,6 +114,10 @@ def _run(roots: list[Root], keep_graph: bool, needed: set[Node] | None, captured
             results = node.recipe.backward(node, grads[0], keep_graph)
             edges = node.edges
             continue
+        if node.extras is SHIELDED and node.unrolled and not watched:
+            results = without_poison(node.recipe.backward(node, grads[0], keep_graph), grads[0])
+            edges = node.edges
+            continue
         edges = ()
         if node.extras is not None:
             _before_node(node, grads)
@@ -156,6 +161,8 @@ def _observed(node: Node, grads: list, keep_graph: bool) -> list:
     incoming = tuple(grads)
     try:
         results = _timed(node, node.apply, grads, keep_graph) if RECORDINGS else node.apply(grads, keep_graph)
+        if node.extras is not None and node.extras.shielded:
+            results = without_poison(results, incoming[0])
         if mode.anomaly and mode.check_nan:
             check_finite(node, results)
     except Exception:

@@ -23,9 +23,9 @@ FREED_MESSAGE = (
 
 
 class Extras:
-    """What few nodes have: hooks, notes, the stack of the call that made the node."""
+    """What few nodes have: hooks, notes, the stack of the call that made the node, a mark (see `shield.py`)."""
 
-    __slots__ = ("pre_hooks", "post_hooks", "tensor_hooks", "retained", "metadata", "stack")
+    __slots__ = ("pre_hooks", "post_hooks", "tensor_hooks", "retained", "metadata", "stack", "shielded")
 
     def __init__(self) -> None:
         self.pre_hooks: dict[int, Callable] = {}
@@ -34,6 +34,11 @@ class Extras:
         self.retained: dict[int, ref] = {}  # output -> the tensor that keeps its gradient
         self.metadata: dict = {}
         self.stack: str | None = None
+        self.shielded = False
+
+
+SHIELDED = Extras()  # of all nodes that have nothing but the mark
+SHIELDED.shielded = True
 
 
 class Handle:
@@ -93,8 +98,10 @@ class Node:
 
     def rare(self) -> Extras:
         """The extras, made on first use."""
-        if self.extras is None:
-            self.extras = Extras()
+        if self.extras is None or self.extras is SHIELDED:
+            extras = Extras()
+            extras.shielded = self.extras is SHIELDED
+            self.extras = extras
         return self.extras
 
     def register_hook(self, hook: Callable) -> Handle:

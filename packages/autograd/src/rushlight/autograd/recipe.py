@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.autograd.fit import fit
 from rushlight.autograd.node import OpNode
 from rushlight.autograd.rules.registry import Formula, Row
+from rushlight.autograd.shield import SELECTING, shield, shielding
 from rushlight.autograd.state import new_state
 from rushlight.autograd.unrolled import unrolled_backward
 from rushlight.core.meta import Meta
@@ -59,11 +60,13 @@ class Recipe:
         "joint",
         "differentiable",
         "backward",
+        "selects",
     )
 
     def __init__(self, op: Op, metas: tuple[Meta | None, ...], params: tuple, outputs: int, row: Row) -> None:
         self.op, self.metas, self.outputs = op, metas, outputs
         self.joint = row.joint is not None
+        self.selects = op.name.rstrip("_") in SELECTING
         self.node_class = node_class(op, outputs > 1 or self.joint)
         self.wanted = tuple(
             [
@@ -102,6 +105,8 @@ class Recipe:
             written = tuple([tuple([self._written(spot) for spot in some]) for some in spots])
             functions = [f.function for f in formulas]
             self.backward = unrolled_backward(self.saves, self.tensors, written)(self, functions, wants, self.statics)
+            if self.selects:
+                self.backward = shielding(self.backward)
 
     def _what_to_save(self, names: list[str]) -> tuple[tuple[tuple[str, int], ...], int]:
         """("operand" or "result", index) of what is saved, tensors first, and the number of those."""
@@ -155,6 +160,8 @@ class Recipe:
 
     def gradients(self, node: OpNode, grads: list, saved: tuple) -> list:
         """The gradient for each edge of a node."""
+        if self.selects:
+            shield(node.edges)
         values = (*grads, *saved, *self.statics)
         if self.joint:
             function, pick, _, _ = self.calls[0]
