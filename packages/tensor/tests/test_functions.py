@@ -180,3 +180,12 @@ def test_gelu_by_tanh_keeps_its_digits_where_tanh_is_near_minus_one():
     for values, part in ((x, slice(None)), (x[:300], slice(300))):  # compiled, and by numpy
         got = EXPORTS["nn.functional.gelu"](rushlight.tensor(values), approximate="tanh").numpy()
         assert np.allclose(got, wanted[part], rtol=3e-6, atol=0)
+
+
+def test_what_a_module_loads_in_the_place_of_a_tensor():
+    x, other = rushlight.zeros(2), rushlight.ones(2)
+    loaded = x.module_load(other)
+    assert loaded is not x and loaded.data_ptr() == x.data_ptr() and x.tolist() == [1, 1]
+    assert x.module_load(other, assign=True).data_ptr() == other.data_ptr()
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        x.module_load(rushlight.ones(3))

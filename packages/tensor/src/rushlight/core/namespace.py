@@ -36,6 +36,7 @@ _FIXED: dict[str, Any] = {
     "pi": 3.141592653589793,
     "e": 2.718281828459045,
     "newaxis": None,
+    "has_openmp": False,  # threads are our own
     "_assert": assert_true,
     "AcceleratorError": AcceleratorError,
     "OutOfMemoryError": OutOfMemoryError,

@@ -289,3 +289,11 @@ def detach(input: Tensor) -> Tensor:
         False
     """
     return detach_op.apply((input,))
+
+
+@function(out=False, public=False)
+def module_load(input: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What takes the place of this parameter or buffer when a module loads `other` for it: this tensor with the values
+    of `other`, or `other` itself with `assign`; without history. Raises as `copy_` does.
+    """
+    return other.detach() if assign else copy_(input, other).detach()
