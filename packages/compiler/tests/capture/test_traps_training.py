@@ -127,6 +127,14 @@ def test_hooks_of_a_parameter(check):
     check(lambda compile: trained(compile, change), captured=None)
 
 
+def test_loss_as_a_number(check):
+    def inside(model, optimizer, loss, y):
+        optimizer.step()
+        return loss.item()
+
+    check(lambda compile: trained(compile, inside=inside), variants=2)
+
+
 def test_parameters_read_after_the_step(check):
     def inside(model, optimizer, loss, y):
         optimizer.step()

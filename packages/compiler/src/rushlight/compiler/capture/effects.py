@@ -12,6 +12,7 @@ from typing import Any
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.gradients import set_grad
 from rushlight.compiler.capture.guard_codegen import Writer
+from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.session import Session, immutable
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.symbolic import Derived
@@ -182,6 +183,8 @@ class Epilogue:
         match value:
             case TensorV():
                 return self.tensor(value.tracer)
+            case LateV():
+                return self._assign(value.write(self))
             case TupleV():
                 items = "".join(f"{self.build(x)}, " for x in value.items)
                 if value.kind is tuple:

@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, Generato
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
@@ -108,6 +108,7 @@ class Session:
             return Size(items) if value.kind is Size else value.kind(*items)
         if type(value) is SetV:
             return frozenset(value.keys)
+        late.refuse(value)
         raise Abort(f"the value of a {self.type_name(value)} is needed")
 
     def plain(self, value: Value) -> Any:
@@ -165,6 +166,8 @@ class Session:
             return FunctionType
         if type(value) is GeneratorV:
             return GeneratorType
+        if type(value) is late.LateV:
+            return value.kind
         found = {ListV: list, SetV: set}.get(type(value))
         if found is None:
             raise Abort(f"the type of a {self.type_name(value)} is needed")

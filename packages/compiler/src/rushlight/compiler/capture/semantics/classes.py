@@ -7,7 +7,7 @@ from abc import ABCMeta
 from types import FunctionType
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, methods
 from rushlight.compiler.capture.session import Session, raise_
@@ -52,6 +52,8 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
 
 def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     if any(isinstance(a, TensorV) for a in args):
+        if cls in (int, float) and len(args) == 1 and not kwargs:
+            return late.item(session, args[0], cls)
         raise Abort(f"{cls.__name__} of a tensor")
     if cls in (int, float, str, complex) and len(args) == 1:
         kind = session.type_of(args[0])

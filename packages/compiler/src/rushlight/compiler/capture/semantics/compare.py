@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.compiler.capture import allow, symbolic
+from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, container, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -50,6 +50,8 @@ def same(session: Session, a: Value, b: Value) -> bool:
     """`a is b`."""
     if a is b:
         return True
+    if not any(isinstance(x, Obj) and x.obj is None for x in (a, b)):
+        late.refuse(a, b)
     if isinstance(a, Obj) and isinstance(b, Obj):
         for x, y in ((a, b), (b, a)):
             if y.obj is None or y.obj is True or y.obj is False or y.source is None and isinstance(y.obj,
@@ -100,6 +102,7 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         return tensor.operator(session, RICH[op], a, b)
+    late.refuse(a, b)
     if session.is_concrete(a) and session.is_concrete(b):
         if op in ("==", "!=") and any(allow.own_code(session.concrete(x)) for x in (a, b)):
             return boolean(_equal_constants(session, a, b) is (op == "=="))
@@ -217,13 +220,13 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
     function, name = BINARY[op]
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         if isinstance(a, TensorV):
-            b = symbolic.as_tensor(session.recorder, op, b, a) or b
+            b = late.as_tensor(op, b, a) or symbolic.as_tensor(session.recorder, op, b, a) or b
         else:
-            a = symbolic.as_tensor(session.recorder, op, a, b) or a
+            a = late.as_tensor(op, a, b) or symbolic.as_tensor(session.recorder, op, a, b) or a
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
-    open_ = symbolic.arithmetic(op, a, b)
+    open_ = late.arithmetic(session, op, a, b) or symbolic.arithmetic(op, a, b)
     if open_ is not None:
         return open_
     if session.is_concrete(a) and session.is_concrete(b):

@@ -7,7 +7,7 @@ import operator
 from types import FunctionType
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, compare, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -229,6 +229,7 @@ def length(session: Session, value: Value) -> int:
 
 def truth(session: Session, value: Value) -> bool:
     """`bool(value)`."""
+    late.refuse(value)
     if isinstance(value, Obj):
         obj = value.obj
         if obj is None or obj is True or obj is False or type(obj) in (int, float, str, bytes, complex, range,

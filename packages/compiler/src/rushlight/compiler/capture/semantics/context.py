@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.compiler.capture import allow, deferred, gradients
+from rushlight.compiler.capture import allow, deferred, gradients, late
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.semantics import container
@@ -72,6 +72,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
             return GradModeV(kind == "enable_grad")
     if (module, name) in (("rushlight.autograd.methods", "backward"), ("rushlight.autograd.api", "backward")):
         return _backward(session, args, kwargs)
+    if (module, name) == ("rushlight.core.tensor", "item") and len(args) == 1 and isinstance(args[0], TensorV):
+        return late.item(session, args[0])
     if module == "rushlight.optim.optimizer" and fn.__qualname__ == "Optimizer.step":
         return deferred.optimizer_step(session, fn, args, kwargs)
     if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):

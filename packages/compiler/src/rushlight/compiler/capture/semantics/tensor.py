@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -29,7 +29,7 @@ from rushlight.core import siblings
 from rushlight.core.tensor import Tensor
 
 # Methods that look at the numbers, or at state that a tracer has not.
-NEEDS_VALUE = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__",
+NEEDS_VALUE = frozenset(("tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__",
                          "__contains__", "__repr__", "__str__", "__format__", "data_ptr", "storage", "untyped_storage"))
 
 
@@ -87,6 +87,7 @@ def call_method(session: Session, value: Value, name: str, args: list[Value]) ->
 
 def operator(session: Session, function: Callable, *operands: Value) -> Value:
     """An operator of which an operand is a tensor."""
+    late.refuse(*operands)
     for x in operands:
         if not isinstance(x, TensorV) and not session.is_concrete(x):
             raise Abort(f"an operator between a tensor and a {session.type_name(x)}")
@@ -117,6 +118,7 @@ def _natively(session: Session, fn: Callable, *args: Any, **kwargs: Any) -> Valu
 
 def unwrap(session: Session, value: Value) -> Any:
     """A value as framework functions take it; the program depends on all of it."""
+    late.refuse(value)
     match value:
         case TensorV():
             return value.tracer

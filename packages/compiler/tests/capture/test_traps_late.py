@@ -1,0 +1,115 @@
+"""Traps: numbers that the graph computes, such as `loss.item()`."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as torch
+
+
+class Meter:
+    def __init__(self):
+        self.total, self.count, self.seen = 0.0, 0, []
+
+
+def test_returned_kept_and_added_up(check):
+    def scenario(compile):
+        meter, losses = Meter(), []
+
+        def step(x):
+            loss = x.exp().mean()
+            meter.total += loss.item() * x.shape[0]
+            meter.count += int((x > 0).sum()) + 1
+            meter.seen.append(loss.item())
+            losses.append((float(loss), x.argmax().item()))
+            return loss.item(), {"largest": x.max().item()}, x.sum().item() - 2
+
+        c = compile(step)
+        return [c(torch.arange(3.0) * i) for i in range(3)], losses, vars(meter)
+
+    check(scenario, variants=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int32, torch.bool, torch.complex64])
+def test_types(check, dtype):
+    def scenario(compile):
+        return compile(lambda x: [x[0].item(), x.sum().item()])(torch.ones(3, dtype=dtype))
+
+    check(scenario)
+
+
+def test_the_value_at_that_moment(check):
+    def scenario(compile):
+        def f(x):
+            y = x * 2
+            first = y[0].item()
+            before = x[0].item()
+            y.mul_(10)
+            x.add_(1)
+            return first, y[0].item(), before, x[0].item()
+
+        x = torch.ones(2)
+        return compile(f)(x), x
+
+    check(scenario)
+
+
+@pytest.mark.parametrize("use", [
+    lambda n: 1 if n else 2,
+    lambda n: n > 1,
+    lambda n: n == 3,
+    lambda n: n in (1.0, 3.0),
+    lambda n: [1.0, 3.0].index(n),
+    lambda n: {n: 1}[3.0],
+    lambda n: f"{n}",
+    lambda n: n / 2,
+    lambda n: -n,
+    lambda n: round(n),
+    lambda n: torch.ones(2) // n,
+    lambda n: torch.full((2,), n),
+    lambda n: max(n, 1.0),
+    lambda n: [0, 1, 2, 3][int(n)],
+    lambda n: sum([n, n]),
+])
+def test_uses_that_need_the_value(check, use):
+    check(lambda compile: compile(lambda x: use(x.sum().item()))(torch.ones(3)), captured=None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_beside_tensors(check, dtype):
+    def scenario(compile):
+        w = torch.tensor([0.5, 2.0], requires_grad=True)
+
+        def f(x):
+            n, first = x.sum().item(), x[:1].item()
+            y = w * n + first - n / w
+            y.sum().backward()
+            return y.detach(), n * x.double()
+
+        return compile(f)(torch.arange(3, dtype=dtype)), w
+
+    check(scenario)
+
+
+def test_harmless_questions(check):
+    def scenario(compile):
+        def f(x):
+            n = x.sum().item()
+            return isinstance(n, float), n is None, n is not None, type(n) is int, n
+
+        return compile(f)(torch.ones(3))
+
+    check(scenario)
+
+
+def test_wrong_items(check):
+    def scenario(compile):
+        seen = []
+        for call in (lambda x: x.item(), lambda x: int(x[0] / 0), lambda x: float(x[:1] * 1j)):
+            try:
+                seen.append(compile(call)(torch.ones(3)))
+            except (RuntimeError, OverflowError, TypeError) as error:
+                seen.append(type(error).__name__)
+        return seen
+
+    check(scenario, captured=False)
