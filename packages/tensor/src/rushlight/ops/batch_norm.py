@@ -15,6 +15,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import norm as cpu
+from rushlight.ops.arithmetic import addcmul
 from rushlight.ops.copy import kept_format
 from rushlight.ops.normalization import wide
 
@@ -204,10 +205,9 @@ def batch_norm(
     scale = (running_var + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
-    shift = -running_mean * scale
-    if bias is not None:
-        shift = shift + bias
-    return (input * _along_channels(scale, input.ndim) + _along_channels(shift, input.ndim)).to(input.dtype)
+    shift = -running_mean * scale if bias is None else addcmul(bias, running_mean, scale, value=-1)
+    scale, shift = _along_channels(scale, input.ndim), _along_channels(shift, input.ndim)
+    return addcmul(shift, input, scale).to(input.dtype)
 
 
 @function(name="batch_norm", method=False, out=False)
