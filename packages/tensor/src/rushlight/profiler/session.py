@@ -20,7 +20,8 @@ class profile:
     """Record the operations that run inside the block (or between `start` and `stop`), on all threads.
 
     Operations of the backward pass are recorded, too, inside an event per node of the graph; `record_function` gives
-    parts of a program names. What a compiled function or an optimizer computes in one native call is no operation.
+    parts of a program names. A call of a compiled function is one event; what an optimizer computes in a native call is
+    none.
 
     `schedule` says by steps, which the program ends with `step()`, when to record (see `rushlight.profiler.schedule`);
     at the end of each cycle `on_trace_ready(profile)` is called. `record_shapes` adds the shapes of operands,
