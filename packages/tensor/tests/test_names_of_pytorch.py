@@ -89,3 +89,22 @@ def test_trees_are_taken_apart_and_put_together():
 def test_a_tensor_is_on_none_of_the_devices_that_there_are_not():
     x = rushlight.ones(1)
     assert not any((x.is_mps, x.is_xpu, x.is_xla, x.is_mtia, x.is_ipu, x.is_vulkan)) and x.is_cpu
+
+
+def _work(index, queue, fails):
+    if index == fails:
+        raise ValueError("on purpose")
+    queue.put((index, rushlight.full((2,), float(index))))
+
+
+def test_spawned_processes_send_tensors_and_errors():
+    from rushlight import multiprocessing  # beside its use: it brings names of Python's with it
+
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    multiprocessing.spawn(_work, (queue, None), nprocs=2)
+    assert sorted((index, x.tolist()) for index, x in (queue.get(), queue.get())) == [(0, [0.0, 0.0]), (1, [1.0, 1.0])]
+    with pytest.raises(multiprocessing.ProcessRaisedException, match="on purpose"):
+        multiprocessing.spawn(_work, (queue, 1), nprocs=2)
+    multiprocessing.set_sharing_strategy("file_system")
+    with pytest.raises(ValueError, match="unknown strategy"):
+        multiprocessing.set_sharing_strategy("telepathy")

@@ -117,3 +117,24 @@ def test_damaged_files_are_refused():
         rushlight.load(larger)
     with pytest.raises(RuntimeError, match="not a checkpoint"):
         rushlight.load(io.BytesIO(b"something else"))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", ">i4", "bool", "complex64", "uint16"])
+def test_numpy_arrays_of_numbers(dtype):
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    found = rushlight.load(saved({"a": array, "again": array, "view": array.T, "none": array[:0], "one": array[0, 0]}))
+    assert found["a"] is found["again"] and found["a"].dtype == array.dtype.newbyteorder("=")
+    assert np.array_equal(found["a"], array) and np.array_equal(found["view"], array.T)
+    assert found["none"].shape == (0, 3) and found["one"] == array[0, 0]
+    with pytest.raises(TypeError, match="cannot store"):
+        saved(array.astype(object))
+
+
+def test_bytes_of_any_length():
+    for data in (b"", b"a\xff\x00", [b"", b""]):
+        assert rushlight.load(saved({"x": data}))["x"] == data
+
+
+def test_torch_reads_numpy_arrays():
+    torch = pytest.importorskip("torch")
+    assert torch.load(saved([np.arange(3.0)]), weights_only=False)[0].tolist() == [0, 1, 2]

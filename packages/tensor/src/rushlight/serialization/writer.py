@@ -9,7 +9,7 @@ import pickle
 import struct
 import zipfile
 from collections import OrderedDict
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -46,12 +46,22 @@ _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
 _ORDERED_DICT = _Name("collections", "OrderedDict")
 _STORAGE_NAMES = {name: _Name("torch", storage) for name, storage in STORAGES.items()}
 _UNTYPED = _Name("torch.storage", "UntypedStorage")
+_ARRAY, _ARRAY_TYPE = _Name("numpy._core.multiarray", "_reconstruct"), _Name("numpy", "ndarray")
+_NUMPY_DTYPE = _Name("numpy", "dtype")
 _DTYPE_NAMES = {d.name: _Name("torch", d.name) for d in dtypes.ALL}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 _CALLABLES = {
     codecs.encode: _Name("_codecs", "encode"),
     **{kind: _Name("builtins", kind.__name__) for kind in (complex, bytearray, set, frozenset)},
 }
+
+
+class _Call(NamedTuple):
+    """Something that is written as a call of a name, and a state for what it gives."""
+
+    name: _Name
+    arguments: tuple
+    state: tuple
 
 
 class _StorageRef:
@@ -79,9 +89,13 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
             if not self._again(x):
                 self.write(pickle.GLOBAL + f"{x.module}\n{x.name}\n".encode())
                 self.memoize(x)
+        elif isinstance(x, _Call):
+            self._save_call(x.name, x.arguments, x, state=x.state)
         elif isinstance(x, Tensor):
             if not self._again(x):
                 self._save_tensor(x)
+        elif type(x) is bytes and not x:  # pickle would name a type that readers do not know
+            self._save_call(_CALLABLES[codecs.encode], ("", "latin1"), x)
         elif type(x) in _PLAIN or isinstance(x, (_StorageRef, *ALLOWED.values())):
             super().save(x, save_persistent_id)
         elif type(x) is OrderedDict:
@@ -95,6 +109,9 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
             self._save_call(_DEVICE, (x.type,) if x.index is None else (x.type, x.index), x)
         elif isinstance(x, layout):
             self._save_call(_LAYOUT, (f"torch.{x.name}",), x)
+        elif type(x) is np.ndarray and x.dtype.kind in "biufc":
+            if not self._again(x):
+                self._save_array(x)
         elif isinstance(x, np.generic):
             super().save(x.item(), save_persistent_id)
         elif isinstance(x, dict):  # a defaultdict and its like: stored as what it holds
@@ -130,6 +147,13 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
         if state is not None:
             self.save(state)
             self.write(pickle.BUILD)
+
+    def _save_array(self, x: np.ndarray) -> None:
+        """Write an array of numbers as numpy pickles one, little-endian and in row-major order."""
+        code = x.dtype.newbyteorder("<")
+        kind = _Call(_NUMPY_DTYPE, (code.str[1:], False, True), (3, "<", None, None, None, -1, -1, 0))
+        state = (1, x.shape, kind, False, x.astype(code, copy=False).tobytes())
+        self._save_call(_ARRAY, (_ARRAY_TYPE, (0,), b"b"), x, state=state)
 
     def _save_tensor(self, x: Tensor) -> None:
         attributes = x.__dict__
@@ -169,7 +193,7 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Store tensors and nested dicts, lists and tuples of them, numbers and strings in a file.
+    """Store tensors and nested dicts, lists and tuples of them, numbers, strings and numpy arrays in a file.
 
     `f` is a path, or a file open for writing in binary. A path is written in one step at the end, so a crash leaves the
     old file whole. PyTorch reads the file, too. Raises TypeError for other objects than the named ones.
