@@ -96,7 +96,7 @@ def test_compiled_loops_agree_with_numpy(function):
 @pytest.mark.parametrize(
     "ours, reference, low, high",
     [(scalar_gamma.digamma, scipy.special.digamma, -9.5, 60), (scalar_gamma.erfcx, scipy.special.erfcx, -5, 40),
-     (scalar_gamma.ndtri, scipy.special.ndtri, 0, 1), (scalar_gamma.erfinv, scipy.special.erfinv, -1, 1),
+     (scalar_gamma.ndtri, scipy.special.ndtri, 0, 1),
      (scalar_bessel.i0e, scipy.special.i0e, -60, 60), (scalar_bessel.i1, scipy.special.i1, -60, 60),
      (scalar_bessel.k0, scipy.special.k0, 0, 60), (scalar_bessel.k1e, scipy.special.k1e, 0, 60),
      (scalar_bessel.j0, scipy.special.j0, -60, 60), (scalar_bessel.j1, scipy.special.j1, -60, 60),

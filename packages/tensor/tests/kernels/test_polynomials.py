@@ -8,6 +8,7 @@ import pytest
 import scipy.special
 
 from rushlight.core import scalar as s
+from rushlight.core.scalar_erfinv import erfinv
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.source import is_call
 
@@ -165,6 +166,24 @@ def test_compositions(name, fn, reference):
     out = np.empty_like(x)
     elementwise_kernel(fn, [F32], F32)(out, x)
     np.testing.assert_allclose(out, reference(x.astype(np.float64)), rtol=2e-6, atol=2e-7)
+
+
+# Measured beside scipy in float64 and beside 40 digits: 3.07 and 1.50.
+@pytest.mark.parametrize(("dtype", "bound"), [(F32, 3.5), (F64, 5)])
+def test_inverse_error_function(dtype, bound):
+    logs = RANDOM.uniform(np.log(np.finfo(dtype).eps), 0, 50_000)
+    y = np.concatenate([RANDOM.uniform(-1, 1, 50_000), 1 - np.exp(logs), np.exp(3 * logs)]).astype(dtype)
+    kernel = elementwise_kernel(erfinv, [dtype], dtype)
+    assert not any(map(is_call, kernel.program.nodes()))
+    exact = scipy.special.erfinv(y.astype(np.float64))
+    inside = abs(y) < 1
+    ulps = abs(kernel(np.empty_like(y), y) - exact)[inside] / np.spacing(abs(exact[inside]).astype(dtype))
+    assert ulps.max() <= bound
+    edges = np.array([0.0, -0.0, 1.0, -1.0, 1.5, -np.inf, np.nan], dtype)
+    expected = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, np.nan, np.nan], dtype)
+    found = kernel(np.empty_like(edges), edges)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[:4]), np.signbit(expected[:4]))
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(F32, 0.501), (F64, 1.1)])

@@ -106,28 +106,6 @@ def ndtri(p):
 
 
 @opaque
-def erfinv(y):
-    """The inverse of the error function: Newton's method on erf near 0, on the logarithm of erfc in the tails."""
-    if y != y or y < -1.0 or y > 1.0:
-        return math.nan
-    if y == 1.0 or y == -1.0:
-        return math.copysign(math.inf, y)
-    size = abs(y)
-    w = math.log1p(-size * size)
-    a = 2.0 / (math.pi * 0.147) + 0.5 * w
-    x = math.sqrt(max(math.sqrt(a * a - w / 0.147) - a, 0.0))
-    if size < 0.5:
-        for _ in range(3):
-            x -= (math.erf(x) - size) * 0.5 * math.sqrt(math.pi) * math.exp(x * x)
-    else:
-        target = math.log(1.0 - size)
-        for _ in range(4):
-            rest = math.erfc(x)
-            x += (math.log(rest) - target) * rest * 0.5 * math.sqrt(math.pi) * math.exp(x * x)
-    return math.copysign(x, y)
-
-
-@opaque
 def igamma(a, x):
     """The regularised lower incomplete gamma function (DLMF 8.7.1, 8.9.2)."""
     return _incomplete(a, x, False)

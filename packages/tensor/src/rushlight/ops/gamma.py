@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes, scalar_gamma
+from rushlight.core import dtypes, scalar_erfinv, scalar_gamma
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 from rushlight.core.front import function
@@ -49,7 +49,7 @@ def erfc(input):
 @elementwise(promote="float", supports="float", numpy=from_scipy("erfinv"), domain=(-1.0, 1.0))
 def erfinv(input):
     """Inverse error function of each element: the `y` with `erf(y) = input`; NaN outside [-1, 1]."""
-    return scalar_gamma.erfinv(input)
+    return scalar_erfinv.erfinv(input)
 
 
 @elementwise(promote="float", supports="float", numpy=from_scipy("erfcx"), namespace="special", method=False)
