@@ -146,3 +146,14 @@ def test_filling_counts_as_writing():
     view = x[:2]
     assert x.uniform_(1, 2) is x and x._version == before + 1 and bool((view >= 1).all())
     assert view.normal_() is view and x._version == before + 2
+
+
+def test_filling_tensors_of_other_kinds():
+    assert rushlight.empty(3, device="meta").uniform_().is_meta
+    z = rushlight.empty(500, dtype=rushlight.complex64).uniform_(2, 3)
+    assert bool((z.real >= 2).all()) and bool((z.imag < 3).all()) and not z.real.equal(z.imag)
+    column = rushlight.zeros(4, 2)[:, 0]
+    assert bool((column.uniform_(1, 2) >= 1).all())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="range"):
+            rushlight.empty(2).uniform_(2, 1)

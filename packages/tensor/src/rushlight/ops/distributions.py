@@ -6,18 +6,19 @@ All are written in uniform or normal numbers.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import checks, dtypes
 from rushlight.core.declare import broadcast_shapes_of, structured
-from rushlight.core.devices import as_device
+from rushlight.core.devices import as_device, cpu
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.generator import Generator, default_generator
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import HANDLERS, Sample, kernel
+from rushlight.core.op import HANDLERS, Op, Sample, kernel
 from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
@@ -58,7 +59,8 @@ def _uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
 
 def filled_by(input: Tensor, values: Tensor) -> Tensor:
     """`input.copy_(values)` for fresh values; without its questions where no history, handler or view can care."""
-    if input._meta is values._meta and input._auto is None and not HANDLERS and input._array.flags.writeable:
+    m = input._meta
+    if m is values._meta and m.device is cpu and input._auto is None and not HANDLERS and input._array.flags.writeable:
         np.copyto(input._array, values._array)
         input.storage().version += 1
         return input
@@ -76,22 +78,27 @@ def uniform_(
         >>> bool((rushlight.zeros(9).uniform_(2, 3) >= 2).all())
         True
     """
-    low = named.pop("from", from_)
-    if not input.dtype.is_inexact:
-        raise RuntimeError(f"uniform_: expected a floating point or complex tensor, got {input.dtype.name}")
-    if input.dtype.is_complex:
-        parts = draw(uniform_op, (*input._meta.shape, 2), input.dtype.to_real(), input.device, generator)
-        return copy_(input, (parts * (to - low) + low).view(input.dtype).squeeze(-1))
+    m = input._meta
+    op, params, count = _uniform_draw(m.shape, m.dtype, m.device, named.get("from", from_), to)
+    values = op.apply((generator or default_generator).take(count), params)
+    return filled_by(input, values.view(m.dtype).squeeze(-1) if m.dtype.is_complex else values)
+
+
+@lru_cache(256)
+def _uniform_draw(shape: tuple, dtype: dtypes.dtype, device: Any, low: float, to: float) -> tuple[Op, tuple, int]:
+    """The draw for `uniform_`: op, params, and how many counters it takes. A complex number is drawn in two parts."""
+    if not dtype.is_inexact:
+        raise RuntimeError(f"uniform_: expected a floating point or complex tensor, got {dtype.name}")
+    if dtype.is_complex:
+        return _uniform_draw((*shape, 2), dtype.to_real(), device, low, to)
     if not low <= to:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
-    if to - low > dtypes.largest(input.dtype):
-        raise RuntimeError(
-            f"uniform_: expects to-from <= {dtypes.largest(input.dtype)}, but found to={to} and from={low}"
-        )
-    params = (input._meta.shape, input._meta.dtype, input._meta.device)
-    if low == 0 and to == 1:
-        return filled_by(input, drawn(uniform_op, params, generator))
-    return filled_by(input, drawn(uniform_between_op, (float(low), float(to), *params), generator))
+    if to - low > dtypes.largest(dtype):
+        raise RuntimeError(f"uniform_: expects to-from <= {dtypes.largest(dtype)}, but found to={to} and from={low}")
+    op, params = uniform_op, (shape, dtype, device)
+    if low != 0 or to != 1:
+        op, params = uniform_between_op, (float(low), float(to), *params)
+    return op, params, op.counters(*params)
 
 
 @function(out=False, public=False)
