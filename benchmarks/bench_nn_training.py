@@ -37,6 +37,28 @@ class Step:
         self.optimizer.step()
 
 
+class Recurrent:
+    """Recurrent layers: 64 times, 32 sequences, 128 units."""
+
+    params = ["RNN", "LSTM", "GRU"]
+    param_names = ("layer",)
+
+    def setup(self, layer):
+        torch = library(f"nn.{layer}")
+        self.layer = getattr(torch.nn, layer)(64, 128)
+        self.x = torch.from_numpy(numbers(64, 32, 64))
+        self.no_grad = torch.no_grad
+        self.time_step(layer)
+        self.time_forward(layer)
+
+    def time_forward(self, layer):
+        with self.no_grad():
+            self.layer(self.x)
+
+    def time_step(self, layer):
+        self.layer(self.x)[0].sum().backward()
+
+
 class Optimizer:
     """The update alone, for many small parameters."""
 
