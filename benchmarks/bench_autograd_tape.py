@@ -47,3 +47,63 @@ class Perceptron:
 
     def peakmem_gradients(self):
         self.time_gradients()
+
+
+class LongChain:
+    """Ten thousand operations on one number: the engine alone."""
+
+    def setup(self):
+        torch = library("autograd")
+        self.x = torch.ones(1, requires_grad=True)
+        self.y = self.x
+        for _ in range(10_000):
+            self.y = -self.y
+
+    def time_backward(self):
+        self.y.backward()
+
+
+class Selected:
+    """A branch that is chosen by `where`, whose derivatives are looked at for NaN."""
+
+    params = [16, 1 << 20]
+    param_names = ["size"]
+
+    def setup(self, size):
+        self.torch = library("autograd")
+        self.x = self.torch.from_numpy(numbers(size)).requires_grad_()
+        self.time_gradient(size)
+
+    def time_gradient(self, size):
+        x = self.x
+        self.torch.autograd.grad(self.torch.where(x > 0, x, (x.exp() - 1) * 0.5).sum(), x)
+
+
+class Checkpointed:
+    """Eight blocks that keep nothing but their arguments."""
+
+    def setup(self):
+        self.torch = library("utils.checkpoint")
+        self.x = self.torch.from_numpy(numbers(1 << 18)).requires_grad_()
+        self.time_gradient()
+
+    def time_gradient(self):
+        y = self.x
+        for _ in range(8):
+            y = self.torch.utils.checkpoint.checkpoint(lambda y: y.sin().exp().tanh(), y, use_reentrant=False)
+        self.torch.autograd.grad(y.sum(), self.x)
+
+    def peakmem_gradient(self):
+        self.time_gradient()
+
+
+class Profiled(Chain):
+    """The chain while a profiler records it."""
+
+    def setup(self):
+        super().setup()
+        self.profiler = library("profiler").profiler.profile()
+        self.profiler.start()
+
+    def teardown(self):
+        self.profiler.stop()
