@@ -45,6 +45,21 @@ def test_chunks(chunk):
         vmap(function, chunk_size=0)
 
 
+def test_a_batch_of_nothing():
+    a, b, c = vmap(lambda x, y: (x.sum(), x, y * 2), (0, None), (0, -1, None))(X[:0], X[0])
+    assert a.shape == (0,) and b.shape == (3, 4, 0) and a.dtype is X.dtype
+    close(c, X[0] * 2)
+
+
+def test_indices_of_each_sample():
+    rows = rushlight.tensor([2, 0])
+    close(vmap(lambda x, i: x[i])(X, rows), rushlight.stack([X[0, 2], X[1, 0]]))
+    close(vmap(lambda x, i: x[1, i])(X, rows), rushlight.stack([X[0, 1, 2], X[1, 1, 0]]))
+    close(vmap(lambda x, i: x.index_select(0, i))(X, rows), rushlight.stack([X[0, 2:3], X[1, :1]]))
+    hot = vmap(lambda i: rushlight.nn.functional.one_hot(i, 3))(rows) if hasattr(rushlight, "nn") else None
+    assert hot is None or hot.tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
 def test_functions_see_single_samples():
     def function(x):
         assert x.shape == (3, 4) and x.ndim == 2 and x.stride() == (4, 1) and len(x) == 3

@@ -34,7 +34,7 @@ def chosen(name: str, argnums: Argnums, args: tuple) -> tuple[list, Callable]:
 
 def check_smooth(name: str, what: str, i: int, x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: expected a Tensor as {what} {i}, got {type(x).__name__}")
+        raise RuntimeError(f"{name}: expected a Tensor as {what} {i}, got {type(x).__name__}")
     if not x._meta.dtype.is_inexact:
         raise ValueError(f"{name}: expected {what} {i} to be floating point or complex, got {x.dtype}")
 
@@ -47,3 +47,10 @@ def check_direction(name: str, i: int, x: Any, t: Any) -> None:
             f"{name}: expected tangent {i} to have the shape of its primal, {shape_text(x.shape)}, got "
             f"{shape_text(t.shape)}"
         )
+
+
+def check_tensors(name: str, outputs: list) -> None:
+    """RuntimeError unless a function has returned nothing but tensors."""
+    for y in outputs:
+        if not isinstance(y, Tensor):
+            raise RuntimeError(f"{name}: expected the function to return only tensors, got {type(y).__name__}")

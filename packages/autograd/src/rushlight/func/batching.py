@@ -45,15 +45,21 @@ def vmap(
         values, build = flatten(args)
         dims = spread("vmap: in_dims", in_dims, args)
         values, count = _batches(values, dims)
+        empty = not count
+        if empty:  # what results look like is seen from a sample that is made up
+            values = [x if d is None else x.new_zeros((1, *x.shape[1:])) for x, d in zip(values, dims)]
+            count = 1
         size = count if chunk_size is None else min(chunk_size, count)
         chunks = []
         for start in range(0, count, size):
-            some = [x if d is None else x.narrow(0, start, min(size, count - start)) for x, d in zip(values, dims)]
+            some = values
+            if size < count:
+                some = [x if d is None else x[start : start + size] for x, d in zip(values, dims)]
             with new_level(min(size, count - start), randomness) as level:
                 given = [x if d is None else level.wrapped(x) for x, d in zip(some, dims)]
                 output = func(*build(given), **kwargs)
             chunks.append(_outputs(level, output, out_dims))
-        return _together(chunks)
+        return _together(chunks, empty)
 
     return call
 
@@ -68,10 +74,7 @@ def _batches(values: list, dims: list[int | None]) -> tuple[list, int]:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
         )
-    count = sizes.pop()
-    if count == 0:
-        raise ValueError("vmap: cannot map over a dimension of size 0")
-    return [movedim(x, d, 0) if d else x for x, d in zip(values, places)], count
+    return [movedim(x, d, 0) if d else x for x, d in zip(values, places)], sizes.pop()
 
 
 def _checked(x: Any, d: int | None) -> int | None:
@@ -108,8 +111,10 @@ def _result(level: BatchLevel, x: Any, place: int | None) -> Tensor:
     return level.value(x, None if place is None else check_dim("vmap", place, x.ndim + 1, "out_dims"))
 
 
-def _together(chunks: list[Chunk]) -> Any:
+def _together(chunks: list[Chunk], empty: bool) -> Any:
     (first, places, build), *rest = chunks
+    if empty:
+        return build([x if place is None else x.narrow(place, 0, 0) for x, place in zip(first, places)])
     if not rest:
         return build(first)
     columns = zip(*[results for results, _, _ in chunks])

@@ -7,8 +7,7 @@ from typing import Any
 
 from rushlight.autograd.duals import dual, new_level
 from rushlight.autograd.memory import zeros_for
-from rushlight.core.tensor import Tensor
-from rushlight.func.arguments import check_direction
+from rushlight.func.arguments import check_direction, check_tensors
 from rushlight.func.tree import Build, flatten
 
 
@@ -16,7 +15,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     """`func(*primals)`, and the product of its Jacobian with `tangents`.
 
     Forward mode: `func` runs once, on dual numbers. Raises RuntimeError when primals and tangents do not match, and
-    with `strict` when an output does not depend on the primals; ValueError for integers, TypeError for no tensors.
+    with `strict` when an output does not depend on the primals; ValueError for integers.
 
     Example:
         >>> import rushlight
@@ -52,7 +51,5 @@ def pushed(name: str, func: Callable, values: list, directions: list, has_aux: b
         output = func(*[dual(level, x, t) for x, t in zip(values, directions)])
         output, aux = output if has_aux else (output, None)
         outputs, build = flatten(output)
-        for y in outputs:
-            if not isinstance(y, Tensor):
-                raise RuntimeError(f"{name}: expected the function to return only tensors, got {type(y).__name__}")
+        check_tensors(name, outputs)
         return outputs, [level.get(y) for y in outputs], build, aux

@@ -10,7 +10,7 @@ from rushlight.autograd.batches import new_level, over_batch
 from rushlight.autograd.memory import ones, zeros_for
 from rushlight.autograd.modes import enable_grad
 from rushlight.core.tensor import Tensor
-from rushlight.func.arguments import Argnums, check_smooth, chosen
+from rushlight.func.arguments import Argnums, check_smooth, check_tensors, chosen
 from rushlight.func.forward import pushed
 from rushlight.func.reverse import ReverseLevel
 from rushlight.func.tree import flatten
@@ -50,6 +50,7 @@ def jacrev(
             output = func(*arguments, **kwargs)
             output, aux = output if has_aux else (output, None)
             outputs, build = flatten(output)
+            check_tensors("jacrev", outputs)
             blocks = [fill([level.result(b) for b in _rows(level, y, chunk_size)])[1] for y in outputs]
         return (build(blocks), level.results(aux)) if has_aux else build(blocks)
 
@@ -58,8 +59,6 @@ def jacrev(
 
 def _rows(level: ReverseLevel, y: Tensor, chunk_size: int | None) -> list[Tensor]:
     """The Jacobian of an output by each input: the gradients of its elements."""
-    if not isinstance(y, Tensor):
-        raise TypeError(f"jacrev: expected the function to return only tensors, got {type(y).__name__}")
     count = y.numel()
     if not count:
         return [filled((*y.shape, *x.shape), 0, x.dtype, x.device) for x in level.inputs]

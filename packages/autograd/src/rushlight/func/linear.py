@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.autograd.duals import Direction, Level, Rule, dual, new_level
 from rushlight.autograd.memory import zeros_for
 from rushlight.core.tensor import Tensor
-from rushlight.func.arguments import check_direction, check_smooth
+from rushlight.func.arguments import check_direction, check_smooth, check_tensors
 from rushlight.func.tree import flatten
 
 Step = tuple[Rule, list[int | None], list[int | None]]  # a rule, and the places of what it takes and gives
@@ -68,6 +68,7 @@ def linearize(func: Callable, *primals: Any) -> tuple:
         directions: list = [zeros_for(x._meta) for x in values]
         inputs = [program.place(t) for t in directions]
         outputs, build_output = flatten(func(*build([dual(program, x, t) for x, t in zip(values, directions)])))
+        check_tensors("linearize", outputs)
         results = [program.place(program.get(y)) for y in outputs]
     steps = program.finished(results)
 

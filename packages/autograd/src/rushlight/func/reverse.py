@@ -18,7 +18,7 @@ from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import AccumulateGrad
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
-from rushlight.func.arguments import Argnums, chosen
+from rushlight.func.arguments import Argnums, check_tensors, chosen
 from rushlight.func.tree import flatten
 
 
@@ -28,7 +28,7 @@ class ReverseLevel:
     def __init__(self, name: str, inputs: list) -> None:
         for x in inputs:
             if not isinstance(x, Tensor):
-                raise TypeError(f"{name}: expected tensors to differentiate by, got {type(x).__name__}")
+                raise ValueError(f"{name}: expected tensors to differentiate by, got {type(x).__name__}")
         self.outer = mode.enabled
         inputs = [lifted(x) for x in inputs]
         self.inputs = [x.view_as(x) if x.requires_grad and self.outer else leaf(x) for x in inputs]
@@ -149,6 +149,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         output = func(*build(level.inputs))
     output, aux = output if has_aux else (output, None)
     outputs, build_output = flatten(output)
+    check_tensors("vjp", outputs)
 
     def pull(*cotangents: Any) -> Any:
         weights = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dispatch, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
@@ -176,13 +176,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor.")
         return filled((*tensor.shape, num_classes), 0, dtypes.int64, tensor.device)
-    low, high = int(tensor.min()), int(tensor.max())
-    if low < 0:
-        raise RuntimeError(f"one_hot: Class values must be non-negative, got {low}")
-    if num_classes != -1 and high >= num_classes:
-        raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {high} for {num_classes}")
-    classes = high + 1 if num_classes == -1 else num_classes
-    return scatter_(filled((*tensor.shape, classes), 0, dtypes.int64, tensor.device), -1, unsqueeze(tensor, -1), 1)
+    if num_classes == -1 or dispatch.visible(tensor):
+        low, high = int(tensor.min()), int(tensor.max())
+        if low < 0:
+            raise RuntimeError(f"one_hot: Class values must be non-negative, got {low}")
+        if num_classes != -1 and high >= num_classes:
+            raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {high} for {num_classes}")
+        num_classes = high + 1 if num_classes == -1 else num_classes
+    zeros = dispatch.follow(filled((*tensor.shape, num_classes), 0, dtypes.int64, tensor.device), tensor)
+    return scatter_(zeros, -1, unsqueeze(tensor, -1), 1)
 
 
 # Bags

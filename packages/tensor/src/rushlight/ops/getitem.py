@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes, native
+from rushlight.core import dispatch, dtypes, native
 from rushlight.core.declare import view
 from rushlight.core.front import extend_tensor
 from rushlight.core.op import HANDLERS, INPLACE, Sample
@@ -167,8 +167,11 @@ def _views(self: Tensor, index: Any) -> tuple[Tensor, list[Any] | None, tuple[in
                     part = unsqueeze(part, dim)
                     _place(indices, dim, reshaped(item, (1,)).to(dtypes.bool))
                     dim += 1
-                else:
+                elif dispatch.visible(item):
                     part = _select(part, int(item), dim)
+                else:
+                    _place(indices, dim, item)
+                    dim += 1
             else:
                 _place(indices, dim, item)
                 dim += max(m.ndim, 1) if m.dtype is dtypes.bool or m.dtype is dtypes.uint8 else 1

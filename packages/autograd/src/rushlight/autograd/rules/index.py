@@ -74,6 +74,7 @@ def _batched_select(operands, batched, metas, dim, samples):
     if not batched[1]:
         return index_select_op.apply((input, index), (dim + 1,))
     wide = input if batched[0] else whole(input, samples)
+    index = index if index.ndim > 1 else index.unsqueeze(1)
     return gather_op.apply((wide, along(index, wide, dim)), (dim + 1,))
 
 
