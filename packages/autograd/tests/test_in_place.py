@@ -268,3 +268,17 @@ def test_functions_written_in_others_keep_what_they_overwrite():
     y = (x * 2).clamp_(-1, 2)
     y.sum().backward()
     assert y.tolist() == [-1, 1, 2] and x.grad.tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize("through_a_view", [False, True])
+def test_anomaly_mode_names_the_line_that_changed_a_tensor(through_a_view):
+    x = rushlight.ones(2, requires_grad=True)
+    with rushlight.autograd.detect_anomaly():
+        y = x.exp()
+        z = y * y
+        target = y[:1] if through_a_view else y
+        target.add_(1)  # the culprit
+        with pytest.warns(UserWarning, match="z = y"), pytest.raises(RuntimeError) as info:
+            z.sum().backward()
+    assert "last changed by add_ here:" in str(info.value) and "# the culprit" in str(info.value)
+    assert "target.add_(1)" in str(info.value) and "Hint" not in str(info.value)

@@ -9,7 +9,8 @@ from typing import Any
 
 from rushlight.autograd.batches import all_samples
 from rushlight.autograd.modes import Decorating, mode
-from rushlight.autograd.node import Node
+from rushlight.autograd.node import LAST_WRITES, Node, OpNode
+from rushlight.core.tensor import Tensor
 
 _SELF = re.compile(r"[/\\]rushlight[/\\]|^<rushlight")
 
@@ -77,7 +78,18 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def note_stack(node: Node) -> None:
     """Keep the stack of the call that is making a node, up to the user's line."""
-    node.rare().stack = "".join(traceback.format_list(_outside(traceback.extract_stack())))
+    node.rare().stack = _stack()
+
+
+def note_write(x: Tensor, node: Node) -> None:
+    """Keep the stack of the operation in place that is making a node, for errors about what it wrote to."""
+    name = node.recipe.op.name if isinstance(node, OpNode) else node.name()
+    LAST_WRITES[x.storage()] = f"{name} here:\n{_stack()}"
+
+
+def _stack() -> str:
+    """The stack of the present call, up to the user's line."""
+    return "".join(traceback.format_list(_outside(traceback.extract_stack())))
 
 
 def _outside(frames: list) -> list:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from rushlight.autograd.modes import mode
+from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
 next_order = count(0, -1).__next__  # younger nodes have lower numbers, so that a heap gives the youngest first
@@ -200,6 +201,10 @@ class SpentNode(Node):
         raise RuntimeError(FREED_MESSAGE)
 
 
+# Who wrote last to a memory, as far as recorded writes in anomaly mode go: "add_ here:" and the stack.
+LAST_WRITES: WeakKeyDictionary[Storage, str] = WeakKeyDictionary()
+
+
 def changed_message(node: Node, x: Tensor, version: int) -> str:
     """What to say when a saved tensor was changed in place."""
     edge = getattr(x._auto, "edge", None)
@@ -207,7 +212,15 @@ def changed_message(node: Node, x: Tensor, version: int) -> str:
     return (
         f"one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{x.dtype.name} {list(x.shape)}]{made_by} is at version {x._version}; expected version {version} instead. "
-        f"It is needed by {node.name()}. Write out of place there, or clone() first. Hint: enable "
-        "anomaly detection to see where "
-        "that operation was called, with rushlight.autograd.set_detect_anomaly(True)."
+        f"It is needed by {node.name()}. Write out of place there, or clone() first. " + _who_changed(x)
+    )
+
+
+def _who_changed(x: Tensor) -> str:
+    written = LAST_WRITES.get(x.storage())
+    if written is not None:
+        return f"It was last changed by {written}"
+    return (
+        "Hint: enable anomaly detection to see where that operation was called, and the tensor changed, with "
+        "rushlight.autograd.set_detect_anomaly(True)."
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from rushlight.autograd.anomaly import note_write
 from rushlight.autograd.modes import mode
 from rushlight.autograd.node import Edge, Node, OpNode, next_order
 from rushlight.autograd.references import references
@@ -70,6 +71,8 @@ def rewrite_history(x: Tensor, node: Node, index: int, others: tuple[Edge, ...],
 
     `others` are the edges of the node behind the one for `x` itself, which is there when `has_target`.
     """
+    if mode.anomaly:
+        note_write(x, node)
     base, steps = base_and_steps(x)
     asleep = not base._meta.requires_grad
     if steps and asleep and x._meta.requires_grad:
