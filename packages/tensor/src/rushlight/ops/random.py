@@ -252,7 +252,7 @@ def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.n
     keys |= np.arange(n, dtype=np.uint64)
     keys.sort()
     keys &= np.uint64((1 << bits) - 1)
-    return keys.astype(dtype.numpy)
+    return keys.view(np.int64) if dtype is dtypes.int64 else keys.astype(dtype.numpy)
 
 
 # Functions
