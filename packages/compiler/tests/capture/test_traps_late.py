@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as torch
+from rushlight.ops.loss import binary_cross_entropy
 
 
 class Meter:
@@ -113,3 +114,24 @@ def test_wrong_items(check):
         return seen
 
     check(scenario, captured=False)
+
+
+def test_checks_of_values_come_after_the_graph(check):
+    def scenario(compile):
+        w, calls = torch.tensor([0.5, 0.25], requires_grad=True), []
+
+        def step(y):
+            calls.append(1)
+            loss = binary_cross_entropy(w, y)
+            loss.backward()
+            return loss.detach()
+
+        c = compile(step)
+        seen = [c(torch.ones(2)), c(torch.zeros(2))]
+        with torch.no_grad():
+            w[0] = 2.0
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            c(torch.ones(2))
+        return seen, w, calls
+
+    check(scenario, captured=None)

@@ -19,7 +19,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.selection import where_op
 
 SELECTING = frozenset({"where", "masked_fill"})
-_PASSED = ("elementwise", "inplace", "view")
+PASSED = ("elementwise", "inplace", "view")
 
 
 def shielding(backward: Callable) -> Callable:
@@ -39,7 +39,7 @@ def shield(edges: tuple[Edge, ...]) -> None:
     while waiting:
         node = waiting.pop()
         recipe = getattr(node, "recipe", None)
-        if recipe is None or recipe.op.kind not in _PASSED:
+        if recipe is None or recipe.op.kind not in PASSED:
             continue
         if node.extras is None:
             node.extras = SHIELDED

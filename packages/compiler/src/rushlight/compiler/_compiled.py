@@ -77,7 +77,7 @@ class Compiled:
         try:
             entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.learnt)
         except Exception as error:
-            if _config.raise_internal_errors:
+            if _config.raise_internal_errors or self.fullgraph:
                 raise
             self._give_up(f"the compiler failed: {type(error).__name__}: {error}")
             return None

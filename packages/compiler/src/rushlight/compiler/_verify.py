@@ -17,6 +17,8 @@ from rushlight.core.tensor import Tensor
 
 # Relative to the largest element of a result: what rounding can come to over a long chain of operations.
 TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # by bytes of a real number
+# The same for results that cancel out, relative to the largest element of all results.
+CANCELLED = 1e-3
 
 
 class Mismatch(AssertionError):
@@ -39,8 +41,9 @@ class Verified:
         found = self.program(inputs)
         with rushlight.no_grad():
             expected = interpret(self.graph, kept)
+        scale = max(map(largest, expected), default=0.0)
         for i, (x, y) in enumerate(zip(found, expected, strict=True)):
-            reason = difference(x, y)
+            reason = difference(x, y, scale)
             if reason is not None:
                 raise Mismatch(f"result {i} of a compiled program {reason}\n{self.graph}\n{self.source}")
         return found
@@ -51,8 +54,14 @@ def verified(program: Any, graph: Graph) -> Callable[[list], list]:
     return Verified(program, graph) if wanted() else program
 
 
-def difference(found: Tensor, expected: Tensor) -> str | None:
-    """How a result differs from the expected one, None if it does not."""
+def largest(x: Tensor) -> float:
+    """The magnitude of the largest finite element; 0 without any, and for integers."""
+    finite = x[rushlight.isfinite(x)].abs() if x.dtype.is_inexact else x[:0].flatten()
+    return float(finite.max().item()) if finite.numel() else 0.0
+
+
+def difference(found: Tensor, expected: Tensor, scale: float = 0.0) -> str | None:
+    """How a result differs from the expected one, None if it does not. `scale` is that of all results."""
     for name in ("dtype", "shape", "device"):
         if getattr(found, name) != getattr(expected, name):
             return f"has {name} {getattr(found, name)}, operation by operation it has {getattr(expected, name)}"
@@ -62,8 +71,7 @@ def difference(found: Tensor, expected: Tensor) -> str | None:
         wrong = found != expected
     else:
         size = found.dtype.itemsize // (2 if found.dtype.is_complex else 1)
-        finite = expected[rushlight.isfinite(expected)].abs()
-        scale = finite.max().item() if finite.numel() else 0.0
-        wrong = ~rushlight.isclose(found, expected, rtol=TOLERANCE[size], atol=TOLERANCE[size] * scale, equal_nan=True)
+        near = TOLERANCE[size] * max(largest(expected), CANCELLED * scale)
+        wrong = ~rushlight.isclose(found, expected, rtol=TOLERANCE[size], atol=near, equal_nan=True)
     count = int(wrong.sum())
     return f"differs in {count} of {found.numel()} elements" if count else None

@@ -34,8 +34,14 @@ def floating(name: str, argument: str, m: Meta, complex_too: bool = False) -> No
 
 
 def found(condition: Any) -> bool:
-    """Does a condition hold for any element? A tensor that stands for many, inside of vmap, is not looked at: no."""
-    return dispatch.visible(condition) and bool(condition.any())
+    """Does a condition hold for any element, which is an error?
+
+    A tensor that stands for many, inside of vmap, is not looked at, and a captured call looks after it ran: no.
+    """
+    if not dispatch.visible(condition):
+        return False
+    holds = condition.any()
+    return not dispatch.put_off(holds) and bool(holds)
 
 
 def ndim(name: str, argument: str, m: Meta, wanted: int | tuple[int, ...]) -> None:

@@ -95,6 +95,12 @@ def visible(x: Any) -> bool:
     return not any(hasattr(handler, "hides") and handler.hides(x) for handler in (_local.stack if HANDLERS else ()))
 
 
+def put_off(x: Any) -> bool:
+    """Does the innermost handler see to it that a call with this element True is an error, at a later time?"""
+    handler = current()
+    return hasattr(handler, "put_off") and handler.put_off(x)
+
+
 def repeats() -> int:
     """How many times as many random numbers a call draws now, for the handlers it passes, as its shapes say."""
     times = 1

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from rushlight.autograd.modes import no_grad
 from rushlight.autograd.recipe import Recipe, node_class
 from rushlight.autograd.rules.registry import row_of
+from rushlight.autograd.shield import PASSED, without_poison
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dispatch, eager
 from rushlight.core.meta import Meta, meta
@@ -144,12 +145,16 @@ def _flow_back(
     Returns which nodes they went through, and which of these need something saved.
     """
     visited: dict[Node, bool] = {}
+    shielded: set[Node] = set()  # what the tape marks, see `rushlight.autograd.shield`
     for node in reversed(nodes):
         grads = [gradients.pop(v, None) for v in node.outputs]
         if any(g is not None for g in grads):
-            recipe = _differentiate(node, grads, copies, gradients)
+            recipe = _differentiate(node, grads, copies, gradients, node in shielded)
             if recipe is not None:
                 visited[node] = bool(recipe.saves)
+                if recipe.selects or node in shielded:
+                    makers = [node.inputs[i].node for i in recipe.wanted]
+                    shielded.update([maker for maker in makers if maker is not None and maker.op.kind in PASSED])
     return visited
 
 
@@ -159,7 +164,9 @@ def _tangent_meta(m: Meta) -> Meta:
 
 
 class _Named:
-    """Stands for the tape's node where `Recipe.gradients` wants a name for its errors."""
+    """Stands for the tape's node where `Recipe.gradients` wants a name for its errors, or nodes before it to mark."""
+
+    edges = ()
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -169,7 +176,7 @@ class _Named:
 
 
 def _differentiate(
-    node: Node, grads: list, copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor]
+    node: Node, grads: list, copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor], shielded: bool
 ) -> Recipe | None:
     """Add what flows back through one call to the gradients of its operands; returns how."""
     row = row_of(node.op)
@@ -188,6 +195,8 @@ def _differentiate(
 
     named: Any = _Named(node.op)
     found = recipe.gradients(named, grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
+    if shielded:
+        found = without_poison(found, grads[0])
     for i, grad in zip(recipe.wanted, found):
         if grad is not None:
             value = node.inputs[i]

@@ -154,7 +154,7 @@ def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan)
     writer.line("except Exception:")
     writer.line("failed = True", 2)
     writer.line("else:")
-    writer.line("failed = False", 2)
+    writer.line(f"failed = {' or '.join([f'bool({name})' for name in epilogue.wrong]) or False}", 2)
     if counters:
         writer.line("if failed: give_back(seed, start)")
     writer.line("if failed: return fallback(args, kwargs)")

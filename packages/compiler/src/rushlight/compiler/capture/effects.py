@@ -71,6 +71,7 @@ class Epilogue:
         self.made: dict[int, str] = {}
         self.keep: list[Any] = []
         self.lines: list[str] = []
+        self.wrong: list[str] = []  # outputs that must be False
         self.building: set[int] = set()
 
     def write(self, result: Value) -> str:
@@ -78,6 +79,7 @@ class Epilogue:
         backs = [t for t in self.recorder.inputs_by_source() if t._count]
         writes = [(self.source(t._origin), self._output(t._node, None)) for t in backs]
         text = self.build(result)
+        self.wrong = [self._output(self.recorder.current(t), None) for t in self.recorder.wrong]
         effects = self._effects()
         self.lines += [f"write_back({target}, {value})" for target, value in writes]
         self.lines += effects

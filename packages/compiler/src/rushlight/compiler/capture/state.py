@@ -7,7 +7,6 @@ to any object that the program reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 from rushlight.core import devices, dispatch, dtypes
@@ -28,11 +27,13 @@ def grad_modes() -> Any:
     """The object that holds this thread's gradient modes."""
     global _modes
     if _modes is None:
-        if find_spec("rushlight.autograd") is None:
+        try:
+            import rushlight.autograd.modes  # loading autograd before it is needed would slow a plain import
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("rushlight.autograd"):
+                raise
             _modes = _NoModes()
         else:
-            import rushlight.autograd.modes  # loading autograd before it is needed would slow a plain import
-
             _modes = rushlight.autograd.modes.mode
     return _modes
 

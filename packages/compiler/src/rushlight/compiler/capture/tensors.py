@@ -75,6 +75,7 @@ class Recorder:
         self.freed: set[Any] = set()  # nodes of which a backward pass let go what they had saved
         self.spent: set[Any] = set()  # nodes from which every way back leads through these
         self.sealed = False  # did an optimizer's step come, which runs after the graph?
+        self.wrong: list[Tracer] = []  # bools that must be False, else the call is an error
         self.late: dict[Tracer, None] = {}  # existing tensors that were read after it
         self.reals: dict[int, Tensor] = {}
         self.drawn: dict[int, Draw] = {}
@@ -142,6 +143,13 @@ class Recorder:
     def value_of(self, tracer: Tracer) -> TensorV:
         """The interpreted value of a tracer."""
         return TensorV(tracer, tracer._origin)
+
+    def put_off(self, x: Any) -> bool:
+        """Look whether a bool is True, which is an error, when the graph has run."""
+        if not isinstance(x, Tracer):
+            return False
+        self.wrong.append(x)
+        return True
 
     # values
 
