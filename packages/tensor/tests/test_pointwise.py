@@ -74,6 +74,19 @@ def test_writing_in_place_where_operands_share_memory(size):
     np.testing.assert_array_equal(right.numpy(), 2 * np.arange(size) + 1)
 
 
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+@pytest.mark.parametrize("largest", [10.0, 1e30])
+def test_remainders_are_numpys_for_small_and_large_quotients(name, largest):
+    x = np.linspace(-largest, largest, LONG)
+    for other in (2.5, np.linspace(0.1, 3, LONG)):
+        expected = getattr(np, name)(x, other)
+        given = other if isinstance(other, float) else rushlight.from_numpy(other)
+        found = getattr(rushlight, name)(rushlight.from_numpy(x), given)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        written = getattr(rushlight.from_numpy(x.copy()), name + "_")(given)
+        np.testing.assert_array_equal(written.numpy(), expected)
+
+
 @pytest.mark.parametrize("size", [3, LONG])
 @pytest.mark.parametrize("divide", [rushlight.floor_divide, rushlight.remainder, rushlight.fmod])
 def test_integer_division_by_zero_raises_for_any_size(divide, size):

@@ -9,6 +9,7 @@ import scipy.special
 
 from rushlight.core import scalar as s
 from rushlight.core.scalar_erfinv import erfinv
+from rushlight.kernels import remainders
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.source import is_call
 
@@ -268,6 +269,25 @@ def test_remainders_are_exact(dtype):
         opposite = (exact != 0) & (np.signbit(exact) != np.signbit(b))
         np.testing.assert_array_equal(moved, np.where(opposite, exact + b, exact))
         np.testing.assert_array_equal(np.signbit(moved[known]), np.signbit(b[known]))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_one_step_is_exact_for_small_quotients(dtype):
+    with np.errstate(all="ignore"):
+        a, b = every_pair(dtype)
+    size = elementwise_kernel(remainders.size, [dtype, dtype], dtype)(np.empty_like(a), a, b)
+    small = size <= remainders.SMALL
+    assert 0.6 < small.mean() < 1
+    a, b = a[small], b[small]
+    for quick, exact in (
+        (remainders.small_fmod, s.fmod),
+        (remainders.small_remainder, s.remainder),
+        (remainders.small_floor_divide, s.floor_divide),
+    ):
+        found, expected = (elementwise_kernel(f, [dtype, dtype], dtype)(np.empty_like(a), a, b) for f in (quick, exact))
+        np.testing.assert_array_equal(found, expected)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(expected[known]))
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])

@@ -117,7 +117,7 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     namespace: str = "",
     domain: tuple[float, float] | None = None,
-    bounded: tuple[float, Callable] | None = None,
+    bounded: tuple[float, Callable, Callable] | None = None,
     reference: Callable | None = None,
     tensors: tuple[str, ...] | None = ("input",),
 ) -> Callable[[Callable], Callable]:

@@ -65,7 +65,8 @@ class Op:
 
     Kinds: `elementwise` (one scalar function), `reduction` (init, combine, finish), `view` (shares the memory of
     operand 0), `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
-    `bounded` is a limit, and a quicker scalar definition for numbers of at most that magnitude (and non-finite ones).
+    `bounded` is a limit, a quicker scalar definition for real operands, and the measure that must be at most the limit
+    for all of them.
     `places(input_meta, *params)` are the numbers that a view with a number takes, negative ones counting from the end;
     a view with `anywhere` may lie outside of its operand.
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
@@ -92,7 +93,7 @@ class Op:
     samples: Callable[[], list[Sample]] = list
     errors: Callable[[], list[ErrorSample]] = list
     domain: tuple[float, float] | None = None
-    bounded: tuple[float, Callable] | None = None
+    bounded: tuple[float, Callable, Callable] | None = None
     supports: str = "all"
     decomposition: Callable | None = None
     plans: native.Plans = field(default_factory=native.Plans)

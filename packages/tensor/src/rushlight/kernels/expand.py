@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.kernels import remainders
 from rushlight.kernels.trace import Apply, Const, Node, Program, apply, rewrite
 
 Expansion = Callable[..., Any]
@@ -29,24 +30,6 @@ def _floor_divide_integer(a: Any, b: Any) -> Any:
 def _remainder_integer(a: Any, b: Any) -> Any:
     rest = s.fmod(a, b)
     return s.select((rest != 0) & ((rest ^ b) < 0), rest + b, rest)
-
-
-def _remainder_float(a: Any, b: Any) -> Any:
-    rest = s.fmod(a, b)
-    moved = s.select((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
-    return s.select(moved == 0, s.copysign(moved, b), moved)
-
-
-def _floor_divide_float(a: Any, b: Any) -> Any:
-    # fmod is exact, so a - rest is a multiple of b and the quotient is an integer up to one rounding; floor(a / b)
-    # alone would be one too large where a / b rounds up to an integer.
-    rest = s.fmod(a, b)
-    quotient = (a - rest) / b
-    quotient = s.select((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1, quotient)
-    nearest = s.floor(quotient)
-    nearest = s.select(quotient - nearest > 0.5, nearest + 1, nearest)
-    nearest = s.select(quotient == 0, s.copysign(s.constant(0.0, a), a / b), nearest)
-    return s.select(b == 0, a / b, nearest)
 
 
 def _divide_complex(a: Any, b: Any) -> Any:
@@ -114,10 +97,10 @@ def _cast(node: Apply, x: Any) -> Any:
 EXPANSIONS: dict[tuple[s.Function, str], Expansion] = {
     (s.floor_divide, "i"): _floor_divide_integer,
     (s.floor_divide, "u"): s.truncate_divide,
-    (s.floor_divide, "f"): _floor_divide_float,
+    (s.floor_divide, "f"): lambda a, b: remainders.floor_quotient(a, b, s.fmod(a, b)),
     (s.remainder, "i"): _remainder_integer,
     (s.remainder, "u"): s.fmod,
-    (s.remainder, "f"): _remainder_float,
+    (s.remainder, "f"): lambda a, b: remainders.remainder(s.fmod(a, b), b),
     (s.truncate_divide, "f"): lambda a, b: s.trunc(a / b),
     (s.divide, "c"): _divide_complex,
     (s.add, "b"): s.bitwise_or,

@@ -34,6 +34,11 @@ _COS = (
 )  # fmt: skip
 
 
+def magnitude(x: Any) -> Any:
+    """What must be at most `LIMIT`; 0 for numbers that are not finite, whose sine is NaN here, too."""
+    return s.select(s.abs(x) < math.inf, s.abs(x), 0.0)
+
+
 def _sine_and_cosine(x: Any) -> tuple[Any, Any, Any]:
     """Sine and cosine of what is left of x, and the quadrant in the low bits of an integer."""
     return _float32(x) if s.dtype_of(x) == np.float32 else _float64(x)

@@ -13,6 +13,7 @@ from rushlight.core.front import check_tensors, extend_tensor, function
 from rushlight.core.op import INPLACE, prims
 from rushlight.core.out import POINTWISE
 from rushlight.core.tensor import Tensor
+from rushlight.kernels import remainders
 
 Number = bool | int | float | complex
 
@@ -69,7 +70,14 @@ def _checked(divide: Callable) -> Callable:
     return checked
 
 
-@elementwise(numpy=_checked(np.floor_divide), tensors=None, operator="floordiv", supports="real_number")
+def _small(definition: Callable) -> tuple[float, Callable, Callable]:
+    return remainders.SMALL, definition, remainders.size
+
+
+@elementwise(
+    numpy=_checked(np.floor_divide), tensors=None, operator="floordiv", supports="real_number",
+    bounded=_small(remainders.small_floor_divide),
+)  # fmt: skip
 def floor_divide(input, other):
     """The largest integer not above the quotient: `floor(input / other)`, computed without rounding the quotient first.
 
@@ -89,7 +97,10 @@ def trunc_divide(input, other):
     return s.truncate_divide(input, other)
 
 
-@elementwise(numpy=_checked(np.remainder), tensors=(), operator="mod", supports="real_number")
+@elementwise(
+    numpy=_checked(np.remainder), tensors=(), operator="mod", supports="real_number",
+    bounded=_small(remainders.small_remainder),
+)  # fmt: skip
 def remainder(input, other):
     """What a floor division leaves, with the sign of the divisor: `input - other * floor(input / other)`.
 
@@ -103,7 +114,7 @@ def remainder(input, other):
     return input % other
 
 
-@elementwise(numpy=_checked(np.fmod), supports="real_number")
+@elementwise(numpy=_checked(np.fmod), supports="real_number", bounded=_small(remainders.small_fmod))
 def fmod(input, other):
     """What a division rounded towards zero leaves, with the sign of `input`: `input - other * trunc(input / other)`.
 

@@ -11,19 +11,21 @@ from rushlight.core.declare import elementwise
 from rushlight.kernels import periodic
 
 
-@elementwise(numpy=np.sin, promote="float", bounded=(periodic.LIMIT, periodic.sin))
+@elementwise(numpy=np.sin, promote="float", bounded=(periodic.LIMIT, periodic.sin, periodic.magnitude))
 def sin(input):
     """Sine of each element, an angle in radians."""
     return s.sin(input)
 
 
-@elementwise(numpy=np.cos, promote="float", bounded=(periodic.LIMIT, periodic.cos))
+@elementwise(numpy=np.cos, promote="float", bounded=(periodic.LIMIT, periodic.cos, periodic.magnitude))
 def cos(input):
     """Cosine of each element, an angle in radians."""
     return s.cos(input)
 
 
-@elementwise(numpy=np.tan, promote="float", domain=(-1.5, 1.5), bounded=(periodic.LIMIT, periodic.tan))
+@elementwise(
+    numpy=np.tan, promote="float", domain=(-1.5, 1.5), bounded=(periodic.LIMIT, periodic.tan, periodic.magnitude)
+)
 def tan(input):
     """Tangent of each element, an angle in radians."""
     return s.tan(input)
