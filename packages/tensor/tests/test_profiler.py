@@ -298,6 +298,34 @@ def test_named_range_without_profile_does_nothing():
     assert "unseen" not in names(prof)
 
 
+def test_threads_may_work_on_while_profiles_begin_and_end():
+    stop = threading.Event()
+
+    def work(seed):
+        n = seed
+        while not stop.is_set():
+            n = n % 500 + 2  # plans are made all the time
+            (rushlight.ones(n) + 1).sum()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (2, 250)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            with profile(profile_memory=True) as prof:
+                time.sleep(0.002)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert {e.name for e in prof.events()} <= {"add", "sum", "full", "[memory]"}
+    ended = len(prof._events)
+    rushlight.ones(3) + 1
+    assert len(prof._events) == ended
+    plans = [plan for op in recording._all_ops() for plan in op.plans.values()]
+    assert not [plan for plan in plans if hasattr(getattr(plan, "watched", plan), "watched")]
+
+
 def test_overhead_is_small():
     """A loose bound, for a busy machine; about 0.5 us is measured on an idle one."""
     x = rushlight.ones(4)

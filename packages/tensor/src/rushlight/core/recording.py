@@ -79,6 +79,7 @@ class Recording:
         self._calls: list[Any] = []
         self._memory: list[int] = []
         self._alive: dict[int, _Alive] = {}
+        self._running: list[bool] = []  # empty unless it records: a plan that another thread holds may still be called
 
     def start(self) -> None:
         """Begin to record; RuntimeError when another recording runs."""
@@ -86,15 +87,18 @@ class Recording:
             if RECORDINGS:
                 raise RuntimeError("profile: another profile is recording already; stop it first")
             RECORDINGS.append(self)
+        self._running.append(True)
         ops.WATCHERS.append(self._wrapped)
         for op in _all_ops():
             for key, plan in list(op.plans.items()):
-                op.plans[key] = self._wrapped(op, key, plan)
+                if not hasattr(plan, "watched"):  # else another thread has made it just now
+                    op.plans[key] = self._wrapped(op, key, plan)
         _forget()
 
     def stop(self) -> None:
         """Record no more."""
         ops.WATCHERS.remove(self._wrapped)
+        self._running.clear()
         for op in _all_ops():
             for key, plan in list(op.plans.items()):
                 op.plans[key] = getattr(plan, "watched", plan)
@@ -120,7 +124,8 @@ class Recording:
         try:
             return function(*args)
         finally:
-            self._calls += (site, start, perf_counter_ns(), get_ident(), stack)
+            if self._running:
+                self._calls += (site, start, perf_counter_ns(), get_ident(), stack)
 
     def _wrapped(self, op: Op, key: tuple, plan: Callable) -> Callable:
         """A plan that notes its calls. `key` is the one under which the op keeps it, which begins with the operands."""
@@ -136,25 +141,27 @@ class Recording:
 
     def _timed(self, site: Site, run: Callable) -> Callable:
         """What `call` does, in the form whose cost distorts least what is measured."""
-        note, clock, thread = self._calls.extend, perf_counter_ns, get_ident
+        note, clock, thread, running = self._calls.extend, perf_counter_ns, get_ident, self._running
 
         def timed(*operands: Any) -> Any:
             start = clock()
             try:
                 return run(*operands)
             finally:
-                note((site, start, clock(), thread(), None))
+                if running:
+                    note((site, start, clock(), thread(), None))
 
         return timed
 
     def _accounting(self, plan: Callable) -> Callable:
         """A plan that notes the memory of its results."""
-        note, clock, thread = self._memory.extend, perf_counter_ns, get_ident
+        note, clock, thread, running = self._memory.extend, perf_counter_ns, get_ident, self._running
         alive = self._alive
 
         def gone(dead: _Alive) -> None:
             del alive[dead.key]
-            note((clock(), -dead.nbytes, thread()))
+            if running:
+                note((clock(), -dead.nbytes, thread()))
 
         def take(x: Tensor, operands: tuple) -> None:
             array = x._array if x._array.base is None else owner(x)
@@ -171,6 +178,8 @@ class Recording:
 
         def accounting(*operands: Any) -> Any:
             result = plan(*operands)
+            if not running:
+                return result
             for x in result if isinstance(result, tuple) else (result,):
                 if isinstance(x, Tensor) and x._array is not None:
                     take(x, operands)
