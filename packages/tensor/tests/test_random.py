@@ -157,3 +157,13 @@ def test_filling_tensors_of_other_kinds():
     for _ in range(2):
         with pytest.raises(RuntimeError, match="range"):
             rushlight.empty(2).uniform_(2, 1)
+
+
+@pytest.mark.parametrize("count", [3, 1000])
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan"), float("inf")])
+def test_what_is_no_probability(count, wrong):
+    p = rushlight.full((count,), 0.5)
+    assert rushlight.bernoulli(p).shape == (count,)
+    p[1] = wrong
+    with pytest.raises(RuntimeError, match="outside"):
+        rushlight.bernoulli(p)
