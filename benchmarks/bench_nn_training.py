@@ -37,6 +37,31 @@ class Step:
         self.optimizer.step()
 
 
+class CompiledStep:
+    """A training step of a small perceptron as one compiled function."""
+
+    def setup(self):
+        torch = library("compile", "nn.Linear", "nn.functional.cross_entropy", "optim.SGD")
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        self.step = torch.compile(step)
+        self.x, self.y = torch.from_numpy(numbers(64, 20)), torch.from_numpy(np.arange(64) % 2)
+        for _ in range(3):
+            self.time_step()
+
+    def time_step(self):
+        self.step(self.x, self.y)
+
+
 class Recurrent:
     """Recurrent layers: 64 times, 32 sequences, 128 units."""
 
