@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -206,3 +208,71 @@ def test_meta_modules_take_memory_or_values_but_cannot_be_copied():
 def test_memory_format_is_for_images():
     layer = nn.Conv2d(2, 3, 3).to(memory_format=rushlight.channels_last)
     assert layer.weight.is_contiguous(memory_format=rushlight.channels_last) and layer.bias.is_contiguous()
+
+
+MODULES_OF_TORCH = """
+import rushlight.as_torch
+rushlight.as_torch.install()
+import torch
+from torch.nn.modules.padding import ConstantPad2d
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.activation import MultiheadAttention
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.optim.adamw import AdamW
+from torch.distributions.normal import Normal
+from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+from torch.cuda.amp import GradScaler, autocast
+assert ConstantPad2d is torch.nn.ConstantPad2d and AdamW is torch.optim.AdamW and Normal is torch.distributions.Normal
+assert torch.cuda.amp.autocast is autocast
+with autocast(enabled=False):
+    assert DataParallel(torch.nn.Linear(2, 1))(torch.ones(1, 2)).dtype is torch.float32
+"""
+
+
+def test_programs_find_layers_where_pytorch_keeps_them():
+    done = subprocess.run([sys.executable, "-c", MODULES_OF_TORCH], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_registration_hooks_see_and_replace():
+    log, module = [], nn.modules.module
+    handles = [
+        module.register_module_parameter_registration_hook(lambda m, name, p: log.append(("parameter", name))),
+        module.register_module_buffer_registration_hook(lambda m, name, b: b + 1),
+        module.register_module_module_registration_hook(lambda m, name, child: log.append(("module", name))),
+    ]
+    net = Net()
+    for handle in handles:
+        handle.remove()
+    Net()
+    assert net.scale.tolist() == [2, 2]
+    assert log == [("parameter", "weight"), ("parameter", "bias"), ("module", "first"), ("parameter", "weight"),
+                   ("parameter", "bias"), ("module", "second")]  # fmt: skip
+
+
+def test_hooks_are_copied_with_their_module():
+    class Counts(nn.Module):
+        loads = 0
+
+        def see(self, *about):
+            self.loads += 1
+
+    module = Counts()
+    module.register_load_state_dict_pre_hook(Counts.see)
+    other = pickle.loads(pickle.dumps(nn.LazyLinear(2)))
+    assert other(rushlight.ones(1, 3)).shape == (1, 2)
+    copied = copy.deepcopy(module)
+    copied.load_state_dict({})
+    assert (copied.loads, module.loads) == (1, 0)
+
+
+def test_parameter_dicts_hold_other_values_too():
+    values = nn.ParameterDict({"a": rushlight.ones(1), "note": "word"})
+    assert values["note"] == "word" and [name for name, _ in values.named_parameters()] == ["a"]
+    assert values.get("none") is None and values.setdefault("b", rushlight.zeros(2)).shape == (2,)
+    assert list((values | {"c": rushlight.ones(1)}).keys()) == ["a", "note", "b", "c"] and len(values) == 3
+    assert values.popitem()[0] == "b" and values.pop("note") == "word" and list(values) == ["a"]
+    with pytest.raises(KeyError):
+        values["note"]
+    with pytest.raises(TypeError, match="strings"):
+        values[3] = rushlight.ones(1)

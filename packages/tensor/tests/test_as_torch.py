@@ -17,7 +17,9 @@ PROGRAM = """
     assert la.norm(torch.tensor([3.0, 4.0])).item() == 5.0
     assert torch.__spec__.name == "rushlight" and sys.argv[1:] == ["--steps", "3"]
     import rushlight
-    assert torch is rushlight
+    assert torch is rushlight and torch.__version__.startswith("2.") and "+rushlight." in torch.version.__version__
+    import torch.backends.cudnn as cudnn
+    assert cudnn is torch.backends.cudnn and not cudnn.enabled
     try:
         import torch.no_such_module
     except ModuleNotFoundError as error:
@@ -49,6 +51,7 @@ def test_install_and_uninstall():
     code = (
         "import rushlight.as_torch as a; a.install()\n"
         "import torch, rushlight; assert torch is rushlight; a.uninstall()\n"
+        "assert rushlight.__version__.startswith('0.')\n"
         "import sys; assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

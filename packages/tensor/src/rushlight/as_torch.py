@@ -18,6 +18,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from rushlight.core.__about__ import __version__
+
 
 class _Finder(MetaPathFinder, Loader):
     """Answers imports of torch and its submodules with the rushlight module of the same place."""
@@ -75,10 +77,12 @@ def _namespace(name: str) -> Any:
 
 
 _finder = _Finder()
+# The version of PyTorch whose names and behaviour are rushlight's. Programs choose their way by it.
+VERSION = "2.13.0"
 
 
 def install() -> None:
-    """Make `import torch` give rushlight from now on.
+    """Make `import torch` give rushlight from now on; `torch.__version__` is PyTorch's, and rushlight's after the plus.
 
     Raises RuntimeError when the real torch has been imported already: two meanings of one name would be mixed.
     """
@@ -87,14 +91,21 @@ def install() -> None:
         raise RuntimeError("as_torch.install: torch was imported before; call install() first, in a fresh process")
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+        _set_version(f"{VERSION}+rushlight.{__version__}")
 
 
 def uninstall() -> None:
     """Make `import torch` mean what it meant before `install`."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
+        _set_version(__version__)
         for name in [n for n, module in sys.modules.items() if _name(n) and not _is_foreign(n, module)]:
             del sys.modules[name]
+
+
+def _set_version(version: str) -> None:
+    for name in ("rushlight", "rushlight.version"):
+        vars(import_module(name))["__version__"] = version
 
 
 def _is_foreign(name: str, module: Any) -> bool:
