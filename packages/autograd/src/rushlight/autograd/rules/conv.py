@@ -1,7 +1,5 @@
 """Gradients of convolutions: each of the three ops is the gradient of the other two."""
 
-from functools import partial
-
 from rushlight.autograd.batches import whole
 from rushlight.autograd.rules.batched import joined, split_off
 from rushlight.autograd.rules.registry import batch, conj, vjp
@@ -69,39 +67,33 @@ vjp(
 )
 
 
-def _each(run, operands, batched, groups, samples):
-    """`run(input, weight, bias, groups)` for all samples: as one batch of images, or, where each sample has filters of
-    its own, as one image with the channels of all samples in as many groups more.
+def _each(op, operands, params, batched, groups, samples):
+    """A product for all samples: as one batch of images, or, where each sample has filters of its own, as one image
+    with the channels of all samples in as many groups more.
     """
     input, weight, bias = operands
+    if not batched[1] and batched[2]:
+        images = input if batched[0] else whole(input, samples)
+        product = _each(op, (images, weight, None), params, (True, False, False), groups, samples)
+        return product + bias.reshape(samples, 1, -1, *(1,) * (weight.ndim - 2))
     if not batched[1]:
-        if batched[2]:
-            images = input if batched[0] else whole(input, samples)
-            return _each(run, (images, weight, None), (True, False, False), groups, samples) + bias.reshape(
-                samples, 1, -1, *(1,) * (weight.ndim - 2)
-            )
-        return split_off(run(joined(input), weight, bias, groups), samples)
+        return split_off(op.apply((joined(input), weight, bias), (*params, groups)), samples)
     filters = joined(weight)
     if bias is not None:
         bias = (bias if batched[2] else whole(bias, samples)).reshape(-1)
-    if not batched[0] and groups == 1 and run.keywords["op"] is conv_op:
-        return split_off(run(input, filters, bias, 1), samples, 1)
+    if not batched[0] and groups == 1 and op is conv_op:
+        return split_off(op.apply((input, filters, bias), (*params, 1)), samples, 1)
     channels = joined(input if batched[0] else whole(input, samples), 1)
-    return split_off(run(channels, filters, bias, groups * samples), samples, 1)
+    return split_off(op.apply((channels, filters, bias), (*params, groups * samples)), samples, 1)
 
 
-def _applied(input, weight, bias, groups, *, op, params):
-    return op.apply((input, weight, bias), (*params, groups))
+def _batched_conv(operands, batched, stride, padding, dilation, groups, samples):
+    return _each(conv_op, operands, (stride, padding, dilation), batched, groups, samples)
 
 
-def _batched_conv(op, operands, batched, stride, padding, dilation, groups, samples):
-    run = partial(_applied, op=op, params=(stride, padding, dilation))
-    return _each(run, operands, batched, groups, samples)
-
-
-def _batched_transpose(op, operands, batched, stride, padding, output_padding, dilation, groups, samples):
-    run = partial(_applied, op=op, params=(stride, padding, output_padding, dilation))
-    return _each(run, operands, batched, groups, samples)
+def _batched_transpose(operands, batched, stride, padding, output_padding, dilation, groups, samples):
+    params = (stride, padding, output_padding, dilation)
+    return _each(conv_transpose_op, operands, params, batched, groups, samples)
 
 
 def _batched_weight(op, operands, batched, kernel_size, stride, padding, dilation, groups, samples):

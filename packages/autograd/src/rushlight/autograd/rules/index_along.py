@@ -12,6 +12,7 @@ from rushlight.ops.gather import index_select_op
 from rushlight.ops.index_along import index_fill_op
 from rushlight.ops.reduction import sum
 from rushlight.ops.scatter import scatter_add_op, scatter_op
+from rushlight.ops.selection import where_op
 from rushlight.ops.view import reshaped
 
 
@@ -57,7 +58,7 @@ def _shared(case: Case) -> Run:
 
 
 def _own_fill(input, index, value, dim):
-    places = along(index, input, dim)
+    places = along(where_op(index < 0, index + input.shape[dim + 1], index), input, dim)
     if isinstance(value, Tensor):
         value = in_rank(value.to(input.dtype), places.ndim - 1).expand(places.shape)
     return scatter_op.apply((input, places, value), (dim + 1,))
