@@ -237,3 +237,17 @@ def test_buckets_pad_little_and_shuffle():
 def test_buckets_that_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         BucketBatchSampler(**{"lengths": [1, 2], **arguments})
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_billions_of_samples_are_drawn_as_they_are_used(replacement):
+    def begin(seed):
+        sampler = RandomSampler(range(50_000), replacement, 10**10, rushlight.Generator().manual_seed(seed))
+        iterator = iter(sampler)
+        return [next(iterator) for _ in range(140_000)]
+
+    first = begin(1)
+    assert first == begin(1) != begin(2) and min(first) >= 0 and max(first) < 50_000
+    if not replacement:
+        assert sorted(first[:50_000]) == sorted(first[50_000:100_000]) == list(range(50_000))
+    assert len(list(RandomSampler(range(3), replacement, 70_000))) == 70_000

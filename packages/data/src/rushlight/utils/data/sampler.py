@@ -43,6 +43,9 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+_MANY = 1 << 16  # more indices than this, and than the dataset has, are not drawn at once
+
+
 class RandomSampler(Sampler[int]):
     """The indices of `data_source` in random order.
 
@@ -82,10 +85,20 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             generator = bridge.generator_from(bridge.seed_from(None))
         n, count = len(self.data_source), self.num_samples
+        if count > max(n, _MANY):
+            return itertools.chain.from_iterable(self._blocks(bridge.generator_from(bridge.seed_from(generator))))
         if self.replacement:
             return iter(bridge.integers(n, count, generator).tolist())
         orders = [bridge.permutation(n, generator) for _ in range(-(-count // n))]
         return iter((orders[0] if len(orders) == 1 else np.concatenate(orders))[:count].tolist())
+
+    def _blocks(self, generator: Any) -> Iterator[list[int]]:
+        """The indices, some at a time, from a generator of their own: programs ask for billions and stop early."""
+        n, left = len(self.data_source), self.num_samples
+        while left > 0:
+            draw = bridge.integers(n, _MANY, generator) if self.replacement else bridge.permutation(n, generator)
+            yield draw[:left].tolist()
+            left -= len(draw)
 
     def __len__(self) -> int:
         return self.num_samples
