@@ -147,7 +147,7 @@ def test_anomaly_mode_shows_where_a_failing_node_was_made():
 
 
 def test_saved_tensors_on_disk(tmp_path):
-    """The example of the documentation: what is saved goes to files."""
+    """What is saved goes to files, which are gone after their use."""
     files = []
 
     def pack(x):

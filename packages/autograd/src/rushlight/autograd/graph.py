@@ -49,6 +49,21 @@ class saved_tensors_hooks(Decorating):
         ...     y = x.exp()
         >>> len(packed)
         1
+
+        To keep saved tensors on disk until they are needed:
+
+        >>> import itertools, pathlib, tempfile
+        >>> folder, numbers = tempfile.TemporaryDirectory(), itertools.count()
+        >>> def to_disk(t):
+        ...     path = pathlib.Path(folder.name, f"{next(numbers)}.pt")
+        ...     rushlight.save(t, path)
+        ...     return path
+        >>> with rushlight.autograd.graph.saved_tensors_hooks(to_disk, rushlight.load):
+        ...     y = (x.exp() * x).sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([5.4366, 5.4366])
+        >>> folder.cleanup()
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
