@@ -10,6 +10,7 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise
 from rushlight.core.front import export, extend_tensor, function
+from rushlight.core.op import INPLACE
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import full
@@ -105,7 +106,16 @@ def clamp_op(input, min, max):
     return s.minimum(s.maximum(input, min), max)
 
 
-@function(inplace=True, aliases=("clip",))
+def _bounded(min: Tensor | Number | None, max: Tensor | Number | None) -> tuple[Any, tuple]:
+    """The op for the bounds that are given, and these."""
+    if max is None:
+        if min is None:
+            raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
+        return clamp_min_op, (min,)
+    return (clamp_max_op, (max,)) if min is None else (clamp_op, (min, max))
+
+
+@function(aliases=("clip",))
 def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
     """Each element, but at least `min` and at most `max`; `max` where `min > max`. NaN stays.
 
@@ -116,27 +126,46 @@ def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numbe
         >>> rushlight.clamp(rushlight.tensor([-2.0, 0.5, 2.0]), -1, 1)
         tensor([-1.0000,  0.5000,  1.0000])
     """
-    if max is None:
-        if min is None:
-            raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
-        return clamp_min_op(input, min)
-    return clamp_max_op(input, max) if min is None else clamp_op(input, min, max)
+    op, bounds = _bounded(min, max)
+    return op(input, *bounds)
 
 
-@function(inplace=True)
+@function()
 def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """Each element, but at least `min`."""
     return clamp_min_op(input, min)
 
 
-@function(inplace=True)
+@function()
 def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """Each element, but at most `max`."""
     return clamp_max_op(input, max)
 
 
-for _name in ("clamp_", "clip_", "clamp_min_", "clamp_max_"):
-    export(_name, getattr(Tensor, _name))
+def _clamp_(self: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """In-place form of `clamp`."""
+    op, bounds = _bounded(min, max)
+    return INPLACE[op.op].apply((self, *bounds))
+
+
+def _clamp_min_(self: Tensor, min: Tensor | Number) -> Tensor:
+    """In-place form of `clamp_min`."""
+    return INPLACE[clamp_min_op.op].apply((self, min))
+
+
+def _clamp_max_(self: Tensor, max: Tensor | Number) -> Tensor:
+    """In-place form of `clamp_max`."""
+    return INPLACE[clamp_max_op.op].apply((self, max))
+
+
+for _name, _inplace in (
+    ("clamp_", _clamp_),
+    ("clip_", _clamp_),
+    ("clamp_min_", _clamp_min_),
+    ("clamp_max_", _clamp_max_),
+):
+    extend_tensor(_name, _inplace)
+    export(_name, _inplace)
 
 
 def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
