@@ -340,6 +340,20 @@ def test_tensors_are_joined():
     assert BUILTIN in {type(plan) for plan in REGISTRY["cat"].plans.values()}
 
 
+def test_small_draws_are_the_numbers_of_a_large_one():
+    sizes = [16, 3, (2, 5), 1, 512, 64] * 40
+    for draw in (rushlight.rand, rushlight.randn):
+        for dtype, each in ((rushlight.float32, 4), (rushlight.float64, 2)):
+            rushlight.manual_seed(5)
+            small = [draw(size, dtype=dtype) for size in sizes]
+            counters = [-(-x.numel() // each) for x in small]
+            rushlight.manual_seed(5)
+            large, at = draw(sum(counters) * each, dtype=dtype), 0
+            for x, taken in zip(small, counters, strict=True):
+                assert x.flatten().tolist() == large[at : at + x.numel()].tolist()
+                at += taken * each
+
+
 def test_arrays_are_adopted():
     for _ in range(3):
         for array in (np.zeros((2, 3)), np.zeros((), np.int8), np.zeros((3, 2)), np.zeros(0), np.zeros(3, np.float32)):

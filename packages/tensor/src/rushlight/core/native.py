@@ -176,3 +176,8 @@ def multiply(plan: Callable, *how: Any) -> Callable:
 def join(plan: Callable, *how: Any) -> Callable:
     """The native form of the plan that joins small tensors."""
     return plan if _Calls.plans is None else _Calls.plans.join(plan, *how)
+
+
+def cut(plan: Callable, *how: Any) -> Callable:
+    """The native form of `cut(array, start)`, which makes a tensor of the elements of a vector from a place on."""
+    return plan if _Calls.plans is None else _Calls.plans.cut(plan, *how)

@@ -166,6 +166,15 @@ def copy(plan: Callable, result: Tensor) -> Callable:
     return native_function(c.COPY, plan, words, m, m.numpy, dims, template)
 
 
+def cut(plan: Callable, out: Meta) -> Callable:
+    """Elements of a vector, copied."""
+    if not out.numel or not out.contiguous:
+        return plan
+    dims = np.array(out.shape, np.int64)
+    words = (id(out.numpy), out.ndim, dims.ctypes.data, out.numel * out.dtype.itemsize, out.numel, out.dtype.itemsize)
+    return native_function(c.CUT, plan, words, out, out.numpy, dims)
+
+
 def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Callable:
     """All elements of a contiguous tensor folded by a ufunc, and divided by their number. It starts from 0, or, where
     that is not neutral, from the first element."""

@@ -16,6 +16,7 @@ from rushlight.kernels.cpu.calls_fronts import adopt, enter, pick, recall
 from rushlight.kernels.cpu.calls_objects import (
     CALL,
     COPY,
+    CUT,
     DATA,
     ENTER,
     FOLD,
@@ -30,7 +31,7 @@ from rushlight.kernels.cpu.calls_objects import (
     item,
     python,
 )
-from rushlight.kernels.cpu.calls_plans import copy, fold, join, loop, multiply, view
+from rushlight.kernels.cpu.calls_plans import copy, cut, fold, join, loop, multiply, view
 from rushlight.kernels.cpu.machine import word
 
 
@@ -50,6 +51,8 @@ def answer(self, args, count):
         made = recall(record, table, self, args, count)
     elif what == COPY:
         made = copy(record, table, self)
+    elif what == CUT:
+        made = cut(record, table, self, args, count)
     elif what == MULTIPLY:
         made = multiply(record, table, self, args, count)
     elif what == FOLD:

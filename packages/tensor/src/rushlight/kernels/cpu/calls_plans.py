@@ -13,6 +13,8 @@ from rushlight.kernels.cpu.calls_objects import (
     BASE,
     CLEAR,
     DATA,
+    DESCR,
+    DIMENSIONS,
     EMPTY,
     FAILED,
     FALSE,
@@ -22,10 +24,12 @@ from rushlight.kernels.cpu.calls_objects import (
     FLOAT_VALUE,
     MOVE,
     NDARRAY,
+    NDIM_OF,
     NEW_ARRAY,
     NEW_TUPLE,
     NONE,
     PYTHON,
+    ROW_MAJOR,
     SET_BASE,
     STORAGE_SLOT,
     TUPLE_ITEMS,
@@ -252,6 +256,28 @@ def copy(record, table, self):
         call(known(table, FILL), word(result + DATA), 0, nbytes)
     else:
         call(known(table, MOVE), word(result + DATA), template, nbytes)
+    return fresh_tensor(table, result, item(self, 2))
+
+
+# CUT: some elements of a vector. The first words are those of COPY.
+CUT_LENGTH, CUT_SIZE = 6, 7
+
+
+def cut(record, table, self, args, count):
+    """A new tensor with the elements of a row-major vector from a place on."""
+    array, descr = word(args), word(record + 8 * COPY_DESCR)
+    if count != 2 or word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
+        return PYTHON
+    start = whole(table, word(args + 8))
+    if half(array + NDIM_OF) != 1 or half(array + FLAGS) & ROW_MAJOR == 0 or start < 0:
+        return PYTHON
+    if start + word(record + 8 * CUT_LENGTH) > word(word(array + DIMENSIONS)):
+        return PYTHON
+    result = new_array(table, descr, word(record + 8 * COPY_NDIM), word(record + 8 * COPY_DIMS))
+    if result == 0:
+        return PYTHON
+    source = word(array + DATA) + start * word(record + 8 * CUT_SIZE)
+    call(known(table, MOVE), word(result + DATA), source, word(record + 8 * COPY_BYTES))
     return fresh_tensor(table, result, item(self, 2))
 
 
