@@ -6,6 +6,7 @@ import dataclasses
 import io
 import math
 import pickle
+import sys
 import types
 
 import pytest
@@ -140,6 +141,22 @@ def test_instance_goes_back_by_name(main):
     back = pickle.dumps(child)
     byvalue.sys.modules["__main__"] = main
     assert type(pickle.loads(back)) is main.Child
+
+
+def test_instance_of_a_module_in_packages_goes_back(monkeypatch):
+    names = ["no_such_package", "no_such_package.inner", "no_such_package.inner.module"]
+    script = types.ModuleType(names[-1])
+    monkeypatch.setitem(sys.modules, names[-1], script)
+    exec("class Point:\n    pass", vars(script))
+    file = io.BytesIO()
+    ByValuePickler(file, 5).dump(script.Point())
+    del sys.modules[names[-1]]
+    try:
+        point = pickle.loads(file.getvalue())
+        assert type(pickle.loads(pickle.dumps(point))) is type(point)
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
 
 
 def test_importable_things_go_by_name():

@@ -105,6 +105,10 @@ def _module(name: str) -> types.ModuleType:
             return importlib.import_module(name)
         except ImportError:
             sys.modules[name] = types.ModuleType(name)
+            # pickle imports the packages around a module too.
+            package, _, last = name.rpartition(".")
+            if package:
+                setattr(_module(package), last, sys.modules[name])
     return sys.modules[name]
 
 
