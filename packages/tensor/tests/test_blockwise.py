@@ -56,6 +56,28 @@ def test_sets_and_counts():
     assert np.array_equal(rushlight.from_numpy(y).histc(30), np.histogram(y, 30)[0])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "bool"])
+@pytest.mark.parametrize("shape", [(), (3, 50), (70_000,)])
+def test_sets_of_integers_are_numpys(dtype, shape):
+    kind = np.dtype(dtype)
+    low = -128 if kind.kind == "i" else 0
+    x = np.array(RNG.integers(low, low + 256, shape)).astype(kind)
+    if dtype == "uint64":
+        x = np.asarray(x + np.uint64(2**64 - 256))
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    t = rushlight.from_numpy(x)
+    found = t.unique(return_inverse=True, return_counts=True)
+    assert [part.dtype for part in found] == [t.dtype, rushlight.int64, rushlight.int64]
+    for got, want in zip(found, (values, inverse.reshape(shape), counts), strict=True):
+        assert np.array_equal(got, want)
+    assert np.array_equal(t.unique(), values) and np.array_equal(t.unique(return_counts=True)[1], counts)
+
+
+def test_sets_of_integers_far_apart():
+    x = np.array([2**63 - 1, -(2**63), 0, -(2**63)] * 2000)
+    assert rushlight.from_numpy(x).unique().tolist() == [-(2**63), 0, 2**63 - 1]
+
+
 @pytest.mark.parametrize("repeated", [False, True])
 def test_combinations_are_counted_before_they_are_made(repeated):
     for n in (0, 1, 5):

@@ -55,12 +55,15 @@ bincount_op = structured(
 
 @kernel(bincount_op, "cpu")
 def _bincount(x: np.ndarray, weights: np.ndarray | None, minlength: int) -> np.ndarray:
-    if x.size and x.min() < 0:
-        raise RuntimeError("bincount: only supports 1-d non-negative integral inputs, got a negative number")
-    counts = np.bincount(x.astype(np.int64), weights, minlength)
+    try:
+        counts = np.bincount(x.astype(np.int64, copy=False), weights, minlength)
+    except ValueError:  # numpy looks at the numbers anyway
+        raise RuntimeError(
+            "bincount: only supports 1-d non-negative integral inputs, got a negative number"
+        ) from None
     if weights is not None:
         return counts.astype(np.float32 if weights.dtype == np.float32 else np.float64)
-    return counts.astype(np.int64)
+    return counts.astype(np.int64, copy=False)
 
 
 @function(out=False)
