@@ -288,3 +288,29 @@ def test_few_elements_go_native_in_the_end(make):
     assert batch.native == [0, 1, 2] and not batch.small
     for p, q in zip(narrow, wide):
         rushlight.testing.assert_close(p.double(), q, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [rushlight.optim.AdamW, rushlight.optim.SGD])
+def test_steps_on_parameters_that_are_swapped_in(kind):
+    options = {"lr": 0.1, "momentum": 0.9} if kind is rushlight.optim.SGD else {"lr": 0.1}
+
+    def made():
+        params = [rushlight.nn.Parameter(rushlight.ones(2)), rushlight.nn.Parameter(rushlight.ones(3))]
+        optimizer = kind([{"params": params[:1]}, {"params": params[1:], "lr": 0.2}], **options)
+        for p in params:
+            p.grad = rushlight.ones_like(p)
+        optimizer.step()
+        return params, optimizer
+
+    (own, optimizer), (others, expected) = made(), made()
+    values, state = [p.detach().clone() for p in own], optimizer.state
+    saved = expected.state_dict()
+    with rushlight.optim.swap_in_optimizer_params_and_state(optimizer, dict(zip("ab", others)), saved):
+        optimizer.step()
+    reference, again = made()
+    again.step()
+    assert all(map(rushlight.equal, others, reference)) and all(map(rushlight.equal, own, values))
+    assert optimizer.state is state and optimizer.param_groups[0]["params"] == own[:1]
+    with pytest.raises(ValueError, match=r"\[1, 1\]"):
+        with rushlight.optim.swap_in_optimizer_params_and_state(optimizer, {}, saved):
+            pass

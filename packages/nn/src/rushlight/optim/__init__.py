@@ -12,6 +12,7 @@ from rushlight.optim.muon import Muon
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
+from rushlight.optim.swap import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -32,4 +33,5 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
