@@ -120,7 +120,6 @@ class Pool:
         )
         process.start()
         theirs.close()
-        start.join_the_program(process.pid)
         self.workers.append(Worker(id, process, Inbox(ours, spares)))
 
     def _send_job(self, job: worker.Job, kept: Kept) -> None:

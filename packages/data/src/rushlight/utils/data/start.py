@@ -21,6 +21,7 @@ import threading
 import types
 import warnings
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 
 PRELOAD = ["numpy", "rushlight.utils.data"]
@@ -63,23 +64,26 @@ def starting(context: BaseContext) -> Iterator[None]:
             warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork")
             yield
         return
-    if context.get_start_method() == "forkserver":
-        context.set_forkserver_preload(PRELOAD)
     # multiprocessing reads from this module which script a new process has to run.
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
+        if context.get_start_method() == "forkserver":
+            context.set_forkserver_preload(PRELOAD)
+            _run_server_like_the_program()
         yield
     finally:
         sys.modules["__main__"] = main
 
 
-def join_the_program(pid: int) -> None:
-    """Let a new worker run on the CPUs and with the priority of this program, as a forked one would: those that it has
-    are the fork server's, from when that was started."""
-    if not hasattr(os, "sched_setscheduler"):
+def _run_server_like_the_program() -> None:
+    """Let the fork server, and so the workers that it forks, run on the CPUs and with the priority that this program
+    has now, as if it forked them itself: the server has those from when it was started."""
+    forkserver.ensure_running()
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)  # multiprocessing has no public name for it
+    if pid is None or not hasattr(os, "sched_setscheduler"):
         return
-    with contextlib.suppress(OSError):  # it is gone, or the system does not let us
+    with contextlib.suppress(OSError):  # the system does not let us
         os.sched_setaffinity(pid, os.sched_getaffinity(0))
         os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
         if os.sched_getscheduler(0) != os.sched_getscheduler(pid):
