@@ -53,6 +53,7 @@ def _code() -> tuple[Any, np.ndarray]:
         table[place] = records.slot(kind, name)
     for place, thing in objects.items():
         table[place] = id(thing)
+    records.keep_for_ever([table, *objects.values()])
     table[c.GET_ATTRIBUTE], table[c.NEXT] = records.c_function("PyObject_GetAttr"), records.c_function("PyIter_Next")
     return records.Code(c.answer), table
 

@@ -22,7 +22,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import calls_objects as c
 from rushlight.kernels.cpu import calls_plans as how
 
-_MOST_BYTES = 65536  # of a template that is copied
+_MOST_BYTES, _MOST_ZEROS = 4096, 65536  # of a template that is kept; of zeros, for which none is
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
 
 
@@ -158,10 +158,12 @@ def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remembe
 def copy(plan: Callable, result: Tensor) -> Callable:
     """Tensors equal to `result`, which is not kept."""
     array, m = result._array, result._meta
-    if type(array) is not np.ndarray or not m.contiguous or not m.numel or array.nbytes > _MOST_BYTES:
+    if type(array) is not np.ndarray or not m.contiguous or not m.numel or array.nbytes > _MOST_ZEROS:
         return plan
-    template, dims = array.copy(), np.array(m.shape, np.int64)
-    source = template.ctypes.data if any(template.tobytes()) else 0
+    template, dims = array.copy() if array.view(np.uint8).any() else None, np.array(m.shape, np.int64)
+    if template is not None and array.nbytes > _MOST_BYTES:
+        return plan
+    source = 0 if template is None else template.ctypes.data
     words = (id(m.numpy), m.ndim, dims.ctypes.data, array.nbytes, source)
     return native_function(c.COPY, plan, words, m, m.numpy, dims, template)
 

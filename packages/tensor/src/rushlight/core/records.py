@@ -47,12 +47,18 @@ class Code:
     def __init__(self, answer: Callable) -> None:
         address, self._engine = compile_function(answer)
         self._method = _Method(b"native", address, _FASTCALL, None)
+        keep_for_ever(self)
 
     def function(self, kind: int, python: Callable, words: tuple[int, ...], *items: Any) -> Any:
         """The function that answers calls as a record says: `words` follow its kind; `items` follow the Python function
         in `self`."""
         record = np.array([kind, _table.ctypes.data, *words], np.int64)
         return _new_builtin(ctypes.addressof(self._method), (record, python, *items), None)
+
+
+def keep_for_ever(thing: Any) -> None:
+    """Have an object outlive its module: destructors that run when the interpreter ends may use tensors."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 @cache
@@ -88,6 +94,7 @@ def _fill_table() -> None:
         _table[place] = c_function(name)
     for place, thing in objects.items():
         _table[place] = id(thing)
+    keep_for_ever([_table, *objects.values()])
     for place, (kind, name) in slots.items():
         _table[place] = slot(kind, name)
     _table[c.MOVE], _table[c.FILL] = _address(ctypes.memmove), _address(ctypes.memset)

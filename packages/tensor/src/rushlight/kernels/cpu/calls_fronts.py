@@ -6,7 +6,6 @@ from rushlight.kernels.cpu.calls_objects import (
     ARRAY_SLOT,
     BASE,
     BOOL,
-    DATA,
     DESCR,
     DIGITS,
     DIMENSIONS,
@@ -302,7 +301,9 @@ def pick_slice(table, self, args, meta, mask):
     x, index = word(args), word(args + 8)
     array = word(x + known(table, ARRAY_SLOT))
     none = known(table, NONE)
-    if word(array + TYPE) != known(table, NDARRAY) or half(array + DATA + 8) == 0 or word(index + SLICE_STEP) != none:
+    if array == 0 or word(array + TYPE) != known(table, NDARRAY) or half(array + NDIM_OF) == 0:
+        return PYTHON
+    if word(index + SLICE_STEP) != none:
         return PYTHON
     size = word(word(array + DIMENSIONS))
     start = bound(table, word(index + SLICE_START), size, 0)

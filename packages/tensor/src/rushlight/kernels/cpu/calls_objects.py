@@ -72,7 +72,7 @@ def array_of(table, x, meta, descr):
     if not is_tensor(table, x) or word(x + known(table, META_SLOT)) != meta:
         return 0
     array = word(x + known(table, ARRAY_SLOT))
-    if word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
+    if array == 0 or word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
         return 0
     return array if half(array + FLAGS) & ALIGNED != 0 else 0
 
