@@ -51,6 +51,7 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
         for start in range(0, keys, KEYS):
             count = min(KEYS, keys - start)
             across = (count + COLUMNS - 1) // COLUMNS
+            whole = (count + 63) // 64 * 64  # what LLVM takes without a scalar rest
             for c in range(across):
                 some, column = min(COLUMNS, count - c * COLUMNS), start + c * COLUMNS
                 invoke(packer, (own_k, k_turned, i64(0), depth, column, some,
@@ -79,7 +80,8 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                 for t in range(tiles):
                     row = some_queries * t // tiles
                     rows = some_queries * (t + 1) // tiles - row
-                    for c in range(across):
+                    seen = min(count, first + row + rows - start) if causal != 0 else count
+                    for c in range((seen + COLUMNS - 1) // COLUMNS):
                         target = row * KEYS + c * COLUMNS
                         invoke(tile, (rows, moved(own_q, (first + row) * q_row), q_row, q_step,
                                       moved(turned_keys, c * COLUMNS * depth), i64(COLUMNS), depth,
@@ -97,10 +99,10 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                         along = reassociable_add(
                             along, load(own_g, row * g_row + j * g_step) * load(own_o, row * o_row + j * o_step))
                     free = max(min(count, row + 1 - start), i64(0)) if causal != 0 else count
-                    for j in range(free, KEYS):
+                    for j in range(free, whole):
                         scratch_store(line, j, T(-inf))
                         scratch_store(slope, j, T(0.0))
-                    for j in range(KEYS):
+                    for j in range(whole):
                         e = exp(scratch_load(line, j) - base)
                         scratch_store(line, j, e)
                         change = (scratch_load(slope, j) - along) * e * scale
@@ -108,9 +110,10 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                 for t in range(tiles):
                     row = some_queries * t // tiles
                     rows = some_queries * (t + 1) // tiles - row
+                    seen = max(min(count, first + row + rows - start), i64(0)) if causal != 0 else count
                     for c in range(k_panels):
                         invoke(tile, (rows, moved(d, row * KEYS), i64(KEYS), i64(1), moved(flat_keys, c * COLUMNS),
-                                      k_wide, count, moved(sums_q, row * k_wide + c * COLUMNS), k_wide, i64(0), T(1.0)))
+                                      k_wide, seen, moved(sums_q, row * k_wide + c * COLUMNS), k_wide, i64(0), T(1.0)))
                 for i in range(some_queries):
                     place = (first + i) * grad_q_row
                     for j in range(depth):
@@ -120,12 +123,16 @@ _SOURCE = """def kernel(lo, hi, words, packing, offsets, numbers, grad_q, grad_k
                 for t in range(tiles):
                     row = count * t // tiles
                     rows = count * (t + 1) // tiles - row
+                    early = min(max(start + row - first, i64(0)), some_queries) if causal != 0 else i64(0)
+                    looking = some_queries - early  # queries that see one of these keys
                     for c in range(v_panels):
-                        invoke(tile, (rows, moved(p, row), i64(1), i64(KEYS), moved(flat_grads, c * COLUMNS), v_wide,
-                                      some_queries, moved(sums_v, row * v_wide + c * COLUMNS), v_wide, i64(1), T(1.0)))
+                        invoke(tile, (rows, moved(p, early * KEYS + row), i64(1), i64(KEYS),
+                                      moved(flat_grads, early * v_wide + c * COLUMNS), v_wide, looking,
+                                      moved(sums_v, row * v_wide + c * COLUMNS), v_wide, i64(1), T(1.0)))
                     for c in range(k_panels):
-                        invoke(tile, (rows, moved(d, row), i64(1), i64(KEYS), moved(flat_queries, c * COLUMNS), k_wide,
-                                      some_queries, moved(sums_k, row * k_wide + c * COLUMNS), k_wide, i64(1), T(1.0)))
+                        invoke(tile, (rows, moved(d, early * KEYS + row), i64(1), i64(KEYS),
+                                      moved(flat_queries, early * k_wide + c * COLUMNS), k_wide, looking,
+                                      moved(sums_k, row * k_wide + c * COLUMNS), k_wide, i64(1), T(1.0)))
             for i in range(count):
                 for j in range(depth):
                     store(own_grad_k, (start + i) * grad_k_row + j, scratch_load(sums_k, i * k_wide + j))
