@@ -58,7 +58,7 @@ def test_the_second_direction_reads_backwards(kind):
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_derivatives_of_any_order(kind):
-    layer = kind(1, 2, bidirectional=True, dtype=rushlight.float64)
+    layer = kind(1, 2, dtype=rushlight.float64)
     names = [name for name, _ in layer.named_parameters()]
     x = rushlight.randn(2, 1, 1, dtype=rushlight.float64, requires_grad=True)
 
