@@ -173,7 +173,7 @@ def backward(
         for a in (made.out, made.saved, made.cells)
     )
     grad = np.zeros((count, width), dtype) if grads[0] is None else np.ascontiguousarray(grads[0]).reshape(count, width)
-    dh = np.zeros((rows.batch, -(-width // _columns(dtype)) * _columns(dtype)), dtype)
+    dh = np.zeros((rows.batch, _padded(width, dtype)), dtype)
     dh[:, :width] = 0 if grads[1] is None else grads[1]
     dc = np.zeros((rows.batch, units if cell.remembers else 0), dtype)
     dc[:] = 0 if grads[2] is None else grads[2]
@@ -250,15 +250,17 @@ def _backward_native(
     )  # fmt: skip
 
 
-def _columns(dtype: np.dtype) -> int:
-    return gemm_kernels.tile_shape(dtype)[1]
+@lru_cache(256)
+def _padded(n: int, dtype: np.dtype) -> int:
+    """The length of a row of whole panels."""
+    columns = gemm_kernels.tile_shape(dtype)[1]
+    return -(-n // columns) * columns
 
 
 def _packed(weights: np.ndarray) -> tuple[np.ndarray, int]:
     """Weights in panels, and the length of a row of a product with them."""
     depth, n = weights.shape
-    columns = _columns(weights.dtype)
-    wide = -(-n // columns) * columns
+    wide = _padded(n, weights.dtype)
     panels = allocator.empty((depth * wide,), weights.dtype)
     gemm.pack_panels(weights, panels)
     return panels, wide
