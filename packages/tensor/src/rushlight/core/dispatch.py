@@ -104,6 +104,6 @@ def put_off(x: Any) -> bool:
 def repeats() -> int:
     """How many times as many random numbers a call draws now, for the handlers it passes, as its shapes say."""
     times = 1
-    for handler in _local.stack if HANDLERS else ():
+    for handler in _local.stack:
         times *= getattr(handler, "repeats", 1)
     return times

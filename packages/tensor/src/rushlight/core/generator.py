@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.core import dispatch, fork
 from rushlight.core.devices import as_device, device
+from rushlight.core.op import HANDLERS
 
 _STATE = np.dtype([("seed", "<u8"), ("offset", "<u8")])
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -68,7 +69,8 @@ class Generator:
 
     def take(self, counters: int) -> tuple[int, int]:
         """(seed, offset) for a draw that needs so many counters, which no later draw uses again."""
-        counters *= dispatch.repeats()
+        if HANDLERS:
+            counters *= dispatch.repeats()
         with self._lock:
             offset = self._offset
             self._offset = offset + counters & _WORD
