@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import subprocess
 import sys
@@ -276,3 +277,35 @@ def test_parameter_dicts_hold_other_values_too():
         values["note"]
     with pytest.raises(TypeError, match="strings"):
         values[3] = rushlight.ones(1)
+
+
+class Gated(nn.Module):
+    """A module that holds layers, a buffer that is not kept, a plain attribute and functions."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.TransformerEncoderLayer(4, 2, 8))
+        self.register_buffer("halves", rushlight.full((4,), 0.5), persistent=False)
+        self.gate, self.loss, self.sizes = nn.functional.relu, nn.functional.mse_loss, (3, 4)
+        self.layers[2].linear1.weight.requires_grad_(False)
+
+    def forward(self, x):
+        return self.gate(self.layers(x) * self.halves)
+
+
+def test_whole_modules_in_files_are_read_when_their_classes_are_allowed():
+    model, buffer = Gated().eval(), io.BytesIO()
+    rushlight.save(model, buffer)
+    buffer.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="safe_globals"):
+        rushlight.load(buffer, weights_only=False)
+    buffer.seek(0)
+    kinds = {type(module) for module in model.modules()}
+    with rushlight.serialization.safe_globals([*kinds, nn.functional.relu, nn.functional.mse_loss]):
+        found = rushlight.load(buffer)
+    x = rushlight.randn(2, 3)
+    assert rushlight.equal(found(x), model(x)) and found.sizes == (3, 4) and found.loss is nn.functional.mse_loss
+    assert [p.requires_grad for p in found.parameters()] == [p.requires_grad for p in model.parameters()]
+    assert list(found.state_dict()) == list(model.state_dict()) and not found.training
+    with pytest.raises(TypeError, match="cannot store"):
+        rushlight.save({"function": nn.functional.relu}, io.BytesIO())

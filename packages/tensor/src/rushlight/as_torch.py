@@ -45,7 +45,6 @@ class _Finder(MetaPathFinder, Loader):
 
 # Modules of PyTorch's that hold one family each, where rushlight's package holds them all.
 _FAMILIES = {
-    "nn.modules": "channelshuffle distance flatten fold padding pixelshuffle upsampling",
     "optim": "adadelta adagrad adamax adamw asgd nadam radam rmsprop rprop",
     "distributions": "bernoulli beta binomial cauchy chi2 continuous_bernoulli dirichlet exp_family exponential "
     "fishersnedecor generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kumaraswamy "

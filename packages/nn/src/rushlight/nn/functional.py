@@ -46,6 +46,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rushlight.nn.functional' has no attribute {name!r}")
     if name in _WIDE:
         value = widened(value)
+        value.__module__, value.__qualname__ = __name__, name  # so that it can be pickled
     globals()[name] = value
     return value
 

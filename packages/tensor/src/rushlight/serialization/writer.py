@@ -9,6 +9,7 @@ import pickle
 import struct
 import zipfile
 from collections import OrderedDict
+from types import FunctionType
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ _CALLABLES = {
 }
 
 
+def _is_module(kind: type) -> bool:
+    """Is this a class of `nn.Module`s? They say so, as this package comes below theirs."""
+    return getattr(kind, "_stored_by_name", False) is True
+
+
 class _Call(NamedTuple):
     """Something that is written as a call of a name, and a state for what it gives."""
 
@@ -77,6 +83,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file, protocol=2)
         self.storages: dict[int, tuple[str, Storage]] = {}
+        self.in_module = False
 
     def persistent_id(self, x: Any) -> Any:
         if not isinstance(x, _StorageRef):
@@ -96,8 +103,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the Python one
                 self._save_tensor(x)
         elif type(x) is bytes and not x:  # pickle would name a type that readers do not know
             self._save_call(_CALLABLES[codecs.encode], ("", "latin1"), x)
-        elif type(x) in _PLAIN or isinstance(x, (_StorageRef, *ALLOWED.values())):
+        elif type(x) in _PLAIN or isinstance(x, (_StorageRef, *[one for one in ALLOWED.values() if type(one) is type])):
             super().save(x, save_persistent_id)
+        elif _is_module(type(x)):
+            self.in_module = True
+            super().save(x, save_persistent_id)
+        elif self.in_module and (isinstance(x, FunctionType) or isinstance(x, type) and _is_module(x)):
+            if not self._again(x):
+                self.save_global(x)
         elif type(x) is OrderedDict:
             if not self._again(x):
                 self._save_call(_ORDERED_DICT, (), x, state=vars(x) or None, items=x.items())
@@ -196,7 +209,11 @@ def save(
     """Store tensors and nested dicts, lists and tuples of them, numbers, strings and numpy arrays in a file.
 
     `f` is a path, or a file open for writing in binary. A path is written in one step at the end, so a crash leaves the
-    old file whole. PyTorch reads the file, too. Raises TypeError for other objects than the named ones.
+    old file whole. PyTorch reads the file, too. Raises TypeError for other objects than the named ones, and
+    PicklingError for a module of a class that cannot be imported.
+
+    A whole `nn.Module` is stored by the names of its classes and functions; reading it takes the same code, and
+    `serialization.safe_globals` with these classes. `module.state_dict()` lasts longer.
 
     Example:
         >>> import io, rushlight

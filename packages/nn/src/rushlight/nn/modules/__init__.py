@@ -63,4 +63,7 @@ for _family in FAMILIES:
     )
 globals().update(LAYERS)
 
+# PyTorch keeps each of these families in a module of its own.
+channelshuffle = distance = flatten = fold = padding = pixelshuffle = upsampling = shape
+
 __all__ = sorted(LAYERS)

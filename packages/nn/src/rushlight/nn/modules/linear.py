@@ -61,6 +61,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output projection of attention; a name of its own so that tools can leave it alone."""
+
+
 class Bilinear(Module):
     """Bilinear map of two inputs: `y = x1 @ weight @ x2 + bias`.
 

@@ -65,6 +65,7 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
 
     training: bool
     call_super_init = False
+    _stored_by_name = True  # `rushlight.save` takes whole modules
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -165,6 +166,10 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
     def __dir__(self) -> list[str]:
         names = {*object.__dir__(self), *self._parameters, *self._buffers, *self._modules}
         return sorted(name for name in names if not name[:1].isdigit())
+
+    def __getstate__(self) -> dict:
+        """The attributes, without registries of hooks that are empty: files need not name their class."""
+        return {name: value for name, value in self.__dict__.items() if type(value) is not Registry or value}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)

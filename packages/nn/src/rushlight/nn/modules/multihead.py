@@ -8,13 +8,9 @@ import rushlight
 from rushlight import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of attention; a name of its own so that tools can leave it alone."""
 
 
 class MultiheadAttention(Module):
