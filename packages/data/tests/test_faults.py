@@ -106,7 +106,8 @@ def run(loader, seen):
 
 def files():
     """What a loader could leave behind in shared memory and in the folder for temporary files."""
-    shared = [name for name in os.listdir("/dev/shm") if name.startswith(("rushlight", "psm_", "sem."))]
+    # Names that a loader would give: other programs have theirs there.
+    shared = [name for name in os.listdir("/dev/shm") if name.startswith(("rushlight", "psm_"))]
     return sorted(shared + os.listdir(tempfile.gettempdir()))
 
 
