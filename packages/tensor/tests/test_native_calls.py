@@ -139,7 +139,12 @@ def test_arguments_that_are_equal_but_not_the_same():
 
 
 def test_creations_are_apart():
-    for make in (lambda: rushlight.zeros(3), lambda: rushlight.arange(3), lambda: rushlight.eye(3)):
+    for make in (
+        lambda: rushlight.zeros(3),
+        lambda: rushlight.arange(3),
+        lambda: rushlight.eye(3),
+        lambda: rushlight.ones((), dtype=rushlight.float64),
+    ):
         first = [make() for _ in range(3)][-1]
         before = first.tolist()
         first += 1

@@ -160,7 +160,7 @@ def copy(plan: Callable, result: Tensor) -> Callable:
     array, m = result._array, result._meta
     if type(array) is not np.ndarray or not m.contiguous or not m.numel or array.nbytes > _MOST_ZEROS:
         return plan
-    template, dims = array.copy() if array.view(np.uint8).any() else None, np.array(m.shape, np.int64)
+    template, dims = array.copy() if array.reshape(-1).view(np.uint8).any() else None, np.array(m.shape, np.int64)
     if template is not None and array.nbytes > _MOST_BYTES:
         return plan
     source = 0 if template is None else template.ctypes.data
