@@ -103,7 +103,7 @@ def create_block_mask(
     **options: Any,
 ) -> BlockMask:
     """The mask of a function for `flex_attention`; None for batch or head means that all share it."""
-    block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), block, device)
 
 
