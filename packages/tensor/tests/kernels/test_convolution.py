@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.kernels.cpu import allocator, conv, native, pool, winograd
+from rushlight.kernels.cpu import allocator, conv, depthwise, depthwise_planes, native, pool, winograd
 
 
 class Case(NamedTuple):
@@ -118,6 +118,30 @@ def test_winograd(n, groups, channels, filters, height, width, above, beside, la
         patch.setattr(allocator, "empty", poisoned)
         fast = winograd.conv(x, w, bias, out, (above, beside), groups)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(2, 9)), st.tuples(*[st.integers(1, 40)] * 2),
+    st.tuples(*[st.integers(1, 5)] * 2), st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    st.tuples(*[st.integers(0, 4)] * 2), st.booleans(),
+)  # fmt: skip
+def test_small_planes_with_a_filter_for_each_channel(planes, size, kernel, stride, padding, biased):
+    out = tuple([(n + 2 * p - k) // s + 1 for n, k, s, p in zip(size, kernel, stride, padding)])
+    if min(out) < 1:
+        return
+    random = np.random.default_rng(0)
+    x = random.standard_normal((*planes, *size)).astype(np.float32)
+    w = random.standard_normal((planes[1], 1, *kernel)).astype(np.float32)
+    bias = random.standard_normal(planes[1]).astype(np.float32) if biased else None
+    assert depthwise_planes.takes(x, w, out, stride, (1, 1), planes[1]) == (out[1] <= 32)
+    found = depthwise_planes.conv(x, w, bias, out, stride, padding)
+    expected = depthwise.conv(conv.padded(x, padding), w, out, stride, (1, 1))
+    if bias is not None:
+        expected += bias[:, None, None]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    x[:, 1] = np.nan  # what a row reads beyond its plane does not count
+    np.testing.assert_array_equal(depthwise_planes.conv(x, w, bias, out, stride, padding)[:, 0], found[:, 0])
 
 
 def test_the_error_of_winograd_is_that_of_its_points():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, conv_plan, native, winograd
+from rushlight.kernels.cpu import allocator, conv_plan, depthwise_planes, native, winograd
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import laid_out
 from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, DEPTHWISE, DEPTHWISE_TILE, PACK
@@ -35,6 +35,8 @@ def conv(
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
     if winograd.pays(x, w.shape[1], w.shape[0] // groups, w.shape[2:], out, stride, dilation):
         return winograd.conv(x, w, bias, out, padding, groups)
+    if depthwise_planes.takes(x, w, out, stride, dilation, groups):
+        return depthwise_planes.conv(x, w, bias, out, stride, padding)
     y = allocator.empty((x.shape[0], w.shape[0], *out), x.dtype)
     return _correlate(conv_plan.forward, x, w, bias, y, stride, padding, dilation, groups)
 
