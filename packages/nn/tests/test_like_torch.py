@@ -259,7 +259,7 @@ def plain(value):
 
 
 def largest(value):
-    """The largest number of a result, at least 1: rounding is a part of it, as small gradients are sums of large ones."""
+    """The largest number of a result, at least 1: rounding goes by it, as small gradients are sums of large ones."""
     if isinstance(value, list):
         return max(map(largest, value), default=1.0)
     return max(1.0, float(np.abs(value).max(initial=0))) if isinstance(value, np.ndarray) else 1.0
