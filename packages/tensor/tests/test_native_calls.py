@@ -14,7 +14,7 @@ import pytest
 
 import rushlight
 from rushlight.core import dispatch, native
-from rushlight.core.op import REGISTRY
+from rushlight.core.op import INPLACE, REGISTRY
 
 pytestmark = pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
 BUILTIN = type(len)
@@ -167,6 +167,24 @@ def test_folds_give_the_bytes_of_numpy(dtype):
             if np.dtype(dtype).kind == "f":
                 mean = np.add.reduce(values, axis=None) / values.size
                 assert x.mean().numpy().tobytes() == mean.tobytes() and x.mean().shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_rows_fold_to_the_bytes_of_the_python_plans(dtype):
+    for shape in ((3, 1), (3, 2), (1, 9), (16, 16), (2, 3, 8), (2, 1000), (300, 3), (2, 1, 130)):
+        values = np.random.default_rng(0).standard_normal(shape) * 100
+        x = rushlight.tensor(values.astype(dtype))
+        dim, kind = (len(shape) - 1,), x.dtype
+        for keepdim in (False, True):
+            for name, params in (("sum", (kind,)), ("amax", ()), ("amin", ()), ("mean", (kind,))):
+                if name == "mean" and dtype == "int32":
+                    continue
+                op = REGISTRY[name]
+                found = op.apply((x,), (dim, keepdim, *params))
+                plan = op.plans[x._meta, dim, keepdim, *params]
+                expected = plan.__self__[1](x)
+                assert type(plan) is BUILTIN and found._meta is expected._meta
+                assert found._array.tobytes() == expected._array.tobytes()
 
 
 def test_numbers_become_elements_as_in_python():
@@ -384,3 +402,41 @@ def test_direct_subclasses_are_taken_as_tensors():
             own = x.as_subclass(kind)
             for result in (own + x, own @ x, own[0], own.T, own.sum(), own.exp(), own.reshape(4), rushlight.cat([own])):
                 assert type(result) is rushlight.Tensor
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+def test_writing_in_place(dtype):
+    for x in _tensors(dtype):
+        if 0 in x.stride() and x.numel() > 1:
+            continue  # an expanded tensor is refused
+        for y in (x, x.clone(), x.clone()[..., :1] if x.ndim else x.clone(), 3, True):
+            for name in ("add", "mul", "maximum"):
+                op = INPLACE[REGISTRY[name]]
+                expected, target = x.clone(), x.clone() if x._meta.contiguous else x
+                operands = (target, target if y is x else y)
+                expected.copy_(REGISTRY[name].apply((expected, expected if y is x else y)))
+                for _ in range(2):
+                    before = target.clone()
+                    version = target._version
+                    assert op.apply(operands) is target
+                    assert target._version == version + 1 and target.numpy().tobytes() == expected.numpy().tobytes()
+                    target.copy_(before)
+    x = rushlight.ones(3)
+    x += x
+    assert type(INPLACE[REGISTRY["add"]].plans[x._meta, x._meta]) is BUILTIN
+
+
+def test_writing_in_place_asks_whether_it_may():
+    locked = np.zeros(4, np.float32)
+    locked.flags.writeable = False
+    x = rushlight.from_numpy(locked)
+    y = rushlight.zeros(6)
+    for _ in range(3):
+        with pytest.raises((RuntimeError, ValueError)):
+            x += 1
+        with pytest.raises(RuntimeError, match="memory"):
+            y[1:].add_(y[:-1])
+        with pytest.raises(RuntimeError):
+            y[:3] += rushlight.zeros(2, 3)
+        y[:3] += y[3:]
+    assert locked.tolist() == [0] * 4

@@ -19,7 +19,7 @@ from rushlight.core.pointwise import LARGE, plan_elementwise, plan_inplace
 from rushlight.core.quiet import local, out_of_memory, quiet
 from rushlight.core.results import finish, wrap_any
 from rushlight.core.tensor import Tensor, wrap
-from rushlight.core.writable import asking, refuse
+from rushlight.core.writable import refuse
 
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 _new = object.__new__
@@ -121,18 +121,14 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     if looped and metas[0].numel >= LARGE and not (out.dtype.is_complex or metas[0].dtype.is_complex):
         return _plan_large_fold(fold, metas[0], params[0], out)
     if isinstance(out, Meta):
-        whole = getattr(numpy, "whole", None)
-        if (
-            whole is not None
-            and out.ndim == 0
-            and metas[0].contiguous
-            and metas[0].ndim
-            and metas[0].dtype is out.dtype
-            and out.dtype not in dtypes.HALF
-        ):
+        whole, m = getattr(numpy, "whole", None), metas[0]
+        if whole is None or not m.contiguous or not m.ndim or m.dtype is not out.dtype or out.dtype in dtypes.HALF:
+            return lambda x: finish(quiet(numpy, x._array, *params), out)
+        if out.ndim == 0:
             run = lambda x: wrap(np.asarray(local.run(whole, x._array)), out)  # noqa: E731 - one of many plans
-            return native.fold(run, *numpy.ufuncs, metas[0], out)
-        return lambda x: finish(quiet(numpy, x._array, *params), out)
+        else:
+            run = lambda x: finish(quiet(numpy, x._array, *params), out)  # noqa: E731
+        return native.fold(run, *numpy.ufuncs, m, params[0], out)
     return lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
 
 
@@ -151,10 +147,6 @@ def _plan_large_fold(fold: Fold, m: Meta, dim: tuple[int, ...], out: Meta) -> Ca
         return wrap(kernel(np.empty(kept, out.numpy), x._array, axes=dim).reshape(out.shape), out)
 
     return run
-
-
-def _plan_inplace(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
-    return asking(op, out.numel, plan_inplace(op, metas, params, out))
 
 
 def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -242,7 +234,7 @@ def _on_arrays(function: Callable, metas: tuple, params: tuple) -> Callable:
 
 _PLANNERS = {
     "elementwise": plan_elementwise,
-    "inplace": _plan_inplace,
+    "inplace": plan_inplace,
     "view": _plan_view,
     "reduction": _plan_reduction,
     "structured": _plan_structured,

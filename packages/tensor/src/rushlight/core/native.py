@@ -153,6 +153,11 @@ def loop(plan: Callable, *how: Any) -> Callable:
     return plan if _Calls.plans is None else _Calls.plans.loop(plan, *how)
 
 
+def update(plan: Callable, *how: Any) -> Callable:
+    """The native form of the plan of an elementwise call that writes into operand 0."""
+    return plan if _Calls.plans is None else _Calls.plans.update(plan, *how)
+
+
 def view(plan: Callable, *how: Any) -> Callable:
     """The native form of the plan of a view."""
     return plan if _Calls.plans is None else _Calls.plans.view(plan, *how)

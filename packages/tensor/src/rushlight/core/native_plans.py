@@ -19,8 +19,8 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.records import native_function
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import calls_loops as how
 from rushlight.kernels.cpu import calls_objects as c
-from rushlight.kernels.cpu import calls_plans as how
 
 _MOST_BYTES, _MOST_ZEROS = 4096, 65536  # of a template that is kept; of zeros, for which none is
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
@@ -66,8 +66,20 @@ def inner_loop(function: Any, compute: np.dtype, result: np.dtype) -> tuple[int,
 _WHOLE = {8: how.TO_INT64, 4: how.TO_INT32, 2: how.TO_INT16, 1: how.TO_INT8}
 
 
-def loop(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute: np.dtype, out: Meta) -> Callable:
-    """Operands of the dtype of the computation and numbers, a contiguous result."""
+def update(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute: np.dtype, out: Meta) -> Callable:
+    """Calls that write into operand 0, which has the dtype of the computation."""
+    return loop(plan, function, metas, compute, out, c.UPDATE) if out.numpy is compute else plan
+
+
+def loop(
+    plan: Callable,
+    function: Any,
+    metas: tuple[Meta | None, ...],
+    compute: np.dtype,
+    out: Meta,
+    call: int = c.LOOP,
+) -> Callable:
+    """Operands of the dtype of the computation and numbers; a contiguous result."""
     inner = inner_loop(function, compute, out.numpy) if out.numel and len(metas) < 4 else None
     if inner is None or any(m is None or not m.weak and m.numpy is not compute for m in metas):
         return plan
@@ -80,8 +92,9 @@ def loop(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute:
     fill = 3 - len(sizes)
     words = [len(metas), *inner, id(out.numpy), out.ndim, dims.ctypes.data, *sizes[::-1], *(1,) * fill]
     for (kind, identity), own in zip([*kinds, (0, out)], steps, strict=True):
-        words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill]
-    return native_function(c.LOOP, plan, tuple(words), out, dims, out.numpy, compute, function, kinds)
+        extent = 0 if kind else compute.itemsize + sum([(n - 1) * step for n, step in zip(sizes, own, strict=True)])
+        words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill, extent]
+    return native_function(call, plan, tuple(words), out, dims, out.numpy, compute, function, kinds)
 
 
 def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
@@ -177,21 +190,27 @@ def cut(plan: Callable, out: Meta) -> Callable:
     return native_function(c.CUT, plan, words, out, out.numpy, dims)
 
 
-def fold(plan: Callable, function: Any, divide: Any, m: Meta, out: Meta) -> Callable:
-    """All elements of a contiguous tensor folded by a ufunc, and divided by their number. It starts from 0, or, where
-    that is not neutral, from the first element."""
+def fold(plan: Callable, function: Any, divide: Any, m: Meta, dim: tuple[int, ...], out: Meta) -> Callable:
+    """All elements of a contiguous tensor, or of each row, folded by a ufunc, and divided by their number. It starts
+    from 0, or, where that is not neutral, from the first element."""
+    if not out.numel or out.ndim and dim != (m.ndim - 1,):
+        return plan
     kind = m.numpy
     inner = inner_loop(function, kind, kind)
     divided = inner_loop(divide, kind, kind) if divide else (0, 0)
     if inner is None or divided is None or kind.kind not in "fiu" or kind.itemsize not in (4, 8) or not m.numel:
         return plan
+    dims, length = np.array(out.shape, np.int64), m.numel // out.numel
     count = np.zeros(8 // kind.itemsize, kind)
-    count[0] = m.numel
+    count[0] = length
     first = function.identity is None
     if not first and function.identity != 0:
         return plan
-    words = (id(m), id(kind), *inner, m.numel - first, kind.itemsize, first, *divided, int(count.view(np.int64)[0]), 1)
-    return native_function(c.FOLD, plan, words, out, m, kind, function, divide)
+    words = (
+        id(m), id(kind), out.ndim, dims.ctypes.data, out.numel, *inner, length - first, kind.itemsize, first,
+        *divided, int(count.view(np.int64)[0]), 1,
+    )  # fmt: skip
+    return native_function(c.FOLD, plan, words, out, m, kind, dims, function, divide)
 
 
 def multiply(plan: Callable, metas: tuple[Meta | None, ...], transposed: bool, out: Meta) -> Callable:

@@ -15,6 +15,7 @@ from rushlight.core.overlap import check_apart
 from rushlight.core.quiet import local, quiet
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.core.writable import asking
 
 # From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is
 # compiled.
@@ -160,7 +161,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     compute, casters, function = elementwise_parts(op, metas)
     result = declare.out_dtype(op, declare.common_dtype(op.functional, metas)).numpy
     direct = resolves(function, compute, result)
-    native = plan_large_inplace(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
+    native_loop = plan_large_inplace(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
     places = [i for i, m in enumerate(metas) if i and m is not None and not m.weak]
     plain = direct and result == out.numpy and casters == [None, None]
 
@@ -173,7 +174,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
             for i in places:
                 if operands[i]._storage is storage and operands[i] is not target:
                     check_apart(op.name, array, [operands[i]._array for i in places], itself=True)
-        if native is not None and native(array, operands):
+        if native_loop is not None and native_loop(array, operands):
             pass
         elif plain:
             quiet(lambda: function(array, operands[1]._array, out=array))
@@ -184,4 +185,5 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         storage.version += 1
         return target
 
-    return run
+    plan = asking(op, out.numel, run)
+    return plan if native_loop is not None or not direct else native.update(plan, function, metas, compute, out)

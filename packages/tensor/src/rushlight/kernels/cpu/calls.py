@@ -13,6 +13,7 @@ read before and needed after is held.
 from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_fronts import adopt, enter, pick, recall
+from rushlight.kernels.cpu.calls_loops import loop, update
 from rushlight.kernels.cpu.calls_objects import (
     CALL,
     COPY,
@@ -27,11 +28,12 @@ from rushlight.kernels.cpu.calls_objects import (
     PYTHON,
     RECALL,
     TABLE,
+    UPDATE,
     VIEW,
     item,
     python,
 )
-from rushlight.kernels.cpu.calls_plans import copy, cut, fold, join, loop, multiply, view
+from rushlight.kernels.cpu.calls_plans import copy, cut, fold, join, multiply, view
 from rushlight.kernels.cpu.machine import word
 
 
@@ -49,6 +51,8 @@ def answer(self, args, count):
         made = pick(record, table, self, args, count)
     elif what == RECALL:
         made = recall(record, table, self, args, count)
+    elif what == UPDATE:
+        made = update(record, table, args, count)
     elif what == COPY:
         made = copy(record, table, self)
     elif what == CUT:

@@ -1,4 +1,4 @@
-"""Native plans: elementwise calls, views, copies and folds of small tensors.
+"""Native plans: views, copies, folds, products and joins of small tensors.
 
 Each function answers one kind of call. It returns a new reference, 0 with an exception set, or PYTHON where the Python
 plan has to answer.
@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_objects import (
     ALIGNED,
-    AS_DOUBLE,
-    AS_INTEGER,
     BASE,
     CLEAR,
     DATA,
     DESCR,
     DIMENSIONS,
     EMPTY,
-    FAILED,
     FALSE,
     FILL,
     FLAGS,
-    FLOAT,
-    FLOAT_VALUE,
     MOVE,
     NDARRAY,
     NDIM_OF,
@@ -46,106 +41,7 @@ from rushlight.kernels.cpu.calls_objects import (
     tensor_over,
     whole,
 )
-from rushlight.kernels.cpu.machine import (
-    call,
-    call_real,
-    half,
-    put_byte,
-    put_double,
-    put_half,
-    put_short,
-    put_single,
-    put_word,
-    real,
-    stack,
-    word,
-)
-
-# LOOP: an elementwise call. Words of the record, then `OPERAND_WORDS` for each operand and for the result.
-OPERANDS, FUNCTION, CONTEXT, RESULT_DESCR, NDIM, DIMS, INNER, MIDDLE, OUTER = range(2, 11)
-FIRST_OPERAND, OPERAND_WORDS = 11, 6
-KIND, IDENTITY, ELEMENT, STEP, MIDDLE_STEP, OUTER_STEP = range(OPERAND_WORDS)
-
-
-def loop(record, table, self, args, count):
-    """numpy's own inner loop over small operands, into a new array.
-
-    An operand is a tensor (KIND 0, its meta in IDENTITY, the descr of its array in ELEMENT) or a Python number (how it
-    is written in KIND, its type in IDENTITY). The loop runs along the last of at most three dimensions. Item 2 of self
-    is the meta of the result.
-    """
-    if count != word(record + 8 * OPERANDS):
-        return PYTHON
-    pointers, numbers = stack(4), stack(4)
-    for k in range(count):
-        own, x = record + 8 * (FIRST_OPERAND + OPERAND_WORDS * k), word(args + 8 * k)
-        how = word(own + 8 * KIND)
-        if how == 0:
-            array = array_of(table, x, word(own + 8 * IDENTITY), word(own + 8 * ELEMENT))
-            if array == 0:
-                return PYTHON
-            put_word(pointers + 8 * k, word(array + DATA))
-        else:
-            if word(x + TYPE) != word(own + 8 * IDENTITY) or not put_number(table, x, how, numbers + 8 * k):
-                return PYTHON
-            put_word(pointers + 8 * k, numbers + 8 * k)
-    result = new_array(table, word(record + 8 * RESULT_DESCR), word(record + 8 * NDIM), word(record + 8 * DIMS))
-    if result == 0:
-        return PYTHON
-    put_word(pointers + 8 * count, word(result + DATA))
-    run_loop(record, pointers, count + 1)
-    return fresh_tensor(table, result, item(self, 2))
-
-
-# How a Python number becomes an element.
-TO_DOUBLE, TO_SINGLE, TO_INT64, TO_INT32, TO_INT16, TO_INT8 = range(1, 7)
-
-
-def put_number(table, number, how, place):
-    """Write a float or int in the dtype that `how` says; False when it does not fit: Python knows what then."""
-    if how <= TO_SINGLE:
-        if word(number + TYPE) == known(table, FLOAT):
-            double = real(number + FLOAT_VALUE)
-        else:
-            double = call_real(known(table, AS_DOUBLE), number)
-            if double == -1.0 and call(known(table, FAILED)) != 0:
-                call(known(table, CLEAR))
-                return False
-        if how == TO_DOUBLE:
-            put_double(place, double)
-        else:
-            put_single(place, double)
-        return True
-    value = call(known(table, AS_INTEGER), number)
-    if value == -1 and call(known(table, FAILED)) != 0:
-        call(known(table, CLEAR))
-        return False
-    if how == TO_INT64:
-        put_word(place, value)
-    elif how == TO_INT32:
-        put_half(place, value)
-    elif how == TO_INT16:
-        put_short(place, value)
-    else:
-        put_byte(place, value)
-    return True
-
-
-def run_loop(record, pointers, arguments):
-    """numpy's inner loop along the last dimension, for each place of the two others."""
-    function, context, n = word(record + 8 * FUNCTION), word(record + 8 * CONTEXT), record + 8 * INNER
-    steps, now = stack(4), stack(4)
-    first = record + 8 * FIRST_OPERAND
-    for k in range(arguments):
-        put_word(steps + 8 * k, word(first + 8 * (OPERAND_WORDS * k + STEP)))
-    for i in range(word(record + 8 * OUTER)):
-        for j in range(word(record + 8 * MIDDLE)):
-            for k in range(arguments):
-                own = first + 8 * OPERAND_WORDS * k
-                start = i * word(own + 8 * OUTER_STEP) + j * word(own + 8 * MIDDLE_STEP)
-                put_word(now + 8 * k, word(pointers + 8 * k) + start)
-            call(function, now, n, steps, context)
-
+from rushlight.kernels.cpu.machine import call, half, put_word, stack, word
 
 # VIEW: a part of a tensor, at a distance from its beginning that one number may decide.
 VIEW_META, VIEW_DESCR, NUMBERS, OFFSET, PER_NUMBER, WRAP, LIMIT, PART_DESCR, PART_NDIM, PART_DIMS, PART_STRIDES = range(
@@ -281,9 +177,10 @@ def cut(record, table, self, args, count):
     return fresh_tensor(table, result, item(self, 2))
 
 
-# FOLD: all elements of a contiguous tensor folded into one, and perhaps divided by their number.
-FOLD_META, FOLD_DESCR, FOLD_FUNCTION, FOLD_CONTEXT, FOLD_COUNT, FOLD_STEP, FROM_FIRST = range(2, 9)
-DIVIDE, DIVIDE_CONTEXT, DIVISOR, ONE = range(9, 13)
+# FOLD: the elements of each row of a contiguous tensor folded into one, and perhaps divided by their number.
+FOLD_META, FOLD_DESCR, FOLD_NDIM, FOLD_DIMS, FOLD_ROWS = range(2, 7)
+FOLD_FUNCTION, FOLD_CONTEXT, FOLD_COUNT, FOLD_STEP, FROM_FIRST = range(7, 12)
+DIVIDE, DIVIDE_CONTEXT, DIVISOR, ONE = range(12, 16)
 
 
 def fold(record, table, self, args, count):
@@ -294,10 +191,19 @@ def fold(record, table, self, args, count):
     array = array_of(table, word(args), word(record + 8 * FOLD_META), descr)
     if array == 0:
         return PYTHON
-    result = new_array(table, descr, 0, 0)
+    result = new_array(table, descr, word(record + 8 * FOLD_NDIM), word(record + 8 * FOLD_DIMS))
     if result == 0:
         return PYTHON
-    elements, total, pointers, steps = word(array + DATA), stack(1), stack(3), stack(3)
+    first = word(record + 8 * FROM_FIRST) != 0
+    length = word(record + 8 * FOLD_COUNT) + first
+    for row in range(word(record + 8 * FOLD_ROWS)):
+        fold_row(record, table, word(array + DATA) + row * length * step, word(result + DATA) + row * step)
+    return fresh_tensor(table, result, item(self, 2))
+
+
+def fold_row(record, table, elements, to):
+    """Fold one row."""
+    total, pointers, steps, step = stack(1), stack(3), stack(3), word(record + 8 * FOLD_STEP)
     put_word(total, 0)
     if word(record + 8 * FROM_FIRST) != 0:
         call(known(table, MOVE), total, elements, step)
@@ -312,12 +218,12 @@ def fold(record, table, self, args, count):
         function, context = word(record + 8 * FOLD_FUNCTION), word(record + 8 * FOLD_CONTEXT)
         call(function, pointers, record + 8 * FOLD_COUNT, steps, context)
     if word(record + 8 * DIVIDE) == 0:
-        call(known(table, MOVE), word(result + DATA), total, step)
+        call(known(table, MOVE), to, total, step)
     else:
         put_word(pointers + 8, record + 8 * DIVISOR)
-        put_word(pointers + 16, word(result + DATA))
+        put_word(pointers + 16, to)
         call(word(record + 8 * DIVIDE), pointers, record + 8 * ONE, steps, word(record + 8 * DIVIDE_CONTEXT))
-    return fresh_tensor(table, result, item(self, 2))
+    return 0
 
 
 # MULTIPLY: a product of two matrices, to whose rows a vector may be added.
