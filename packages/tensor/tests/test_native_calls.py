@@ -48,7 +48,8 @@ def _same(found: rushlight.Tensor, expected: rushlight.Tensor) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_loops_give_the_bytes_of_the_python_plans(dtype):
     natively = 0
-    ops = [REGISTRY[name] for name in ("add", "mul", "true_divide", "lt", "eq", "maximum", "exp", "neg", "sqrt")]
+    names = ("add", "mul", "true_divide", "lt", "eq", "maximum", "exp", "neg", "sqrt", "relu")
+    ops = [REGISTRY[name] for name in names]
     for op in ops:
         for x in _tensors(dtype):
             others = [(*_tensors(dtype), 2, 1.5, True)] if len(op.operands) == 2 else [((),)]

@@ -148,9 +148,9 @@ def installed() -> bool:
 # The native forms of plans, or the plans themselves where there are none: see `rushlight.core.native_plans`.
 
 
-def loop(plan: Callable, *how: Any) -> Callable:
+def loop(plan: Callable, *how: Any, number: Any = None) -> Callable:
     """The native form of the plan of an elementwise call."""
-    return plan if _Calls.plans is None else _Calls.plans.loop(plan, *how)
+    return plan if _Calls.plans is None else _Calls.plans.loop(plan, *how, number=number)
 
 
 def update(plan: Callable, *how: Any) -> Callable:

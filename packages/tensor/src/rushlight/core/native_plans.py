@@ -78,23 +78,41 @@ def loop(
     compute: np.dtype,
     out: Meta,
     call: int = c.LOOP,
+    number: Any = None,
 ) -> Callable:
-    """Operands of the dtype of the computation and numbers; a contiguous result."""
+    """Operands of the dtype of the computation and numbers; a contiguous result. `number` is an operand after those
+    that is always the same.
+    """
     inner = inner_loop(function, compute, out.numpy) if out.numel and len(metas) < 4 else None
-    if inner is None or any(m is None or not m.weak and m.numpy is not compute for m in metas):
+    constants = [] if number is None else [number]
+    if inner is None or function.nin != len(metas) + len(constants):
+        return plan
+    if any(m is None or not m.weak and m.numpy is not compute for m in metas):
         return plan
     kinds = [_number_kind(m, compute) if m.weak else (0, m) for m in metas]
     strides = [_broadcast_strides(m, out.ndim, compute.itemsize) for m in metas]
+    strides += [(0,) * out.ndim for _ in constants]
     sizes, steps = coalesced(out.shape, [*strides, _broadcast_strides(out, out.ndim, out.dtype.itemsize)])
     if None in kinds or len(sizes) > 3:
         return plan
     dims = np.array(out.shape, np.int64)
     fill = 3 - len(sizes)
-    words = [len(metas), *inner, id(out.numpy), out.ndim, dims.ctypes.data, *sizes[::-1], *(1,) * fill]
-    for (kind, identity), own in zip([*kinds, (0, out)], steps, strict=True):
-        extent = 0 if kind else compute.itemsize + sum([(n - 1) * step for n, step in zip(sizes, own, strict=True)])
-        words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill, extent]
+    words = [
+        function.nin, len(metas), *inner, id(out.numpy), out.ndim, dims.ctypes.data, *sizes[::-1], *(1,) * fill,
+    ]  # fmt: skip
+    for k, ((kind, identity), own) in enumerate(zip([*kinds, *[(0, None) for _ in constants], (0, out)], steps)):
+        extent = compute.itemsize + sum([(n - 1) * step for n, step in zip(sizes, own, strict=True)])
+        if len(metas) <= k < function.nin:
+            extent = element_word(constants[k - len(metas)], compute)
+        words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill, 0 if kind else extent]
     return native_function(call, plan, tuple(words), out, dims, out.numpy, compute, function, kinds)
+
+
+def element_word(number: Any, kind: np.dtype) -> int:
+    """A word of memory that begins with an element."""
+    element = np.zeros(8, np.uint8)
+    element[: kind.itemsize] = np.array(number, kind).reshape(1).view(np.uint8)
+    return int(element.view(np.int64)[0])
 
 
 def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
@@ -201,14 +219,12 @@ def fold(plan: Callable, function: Any, divide: Any, m: Meta, dim: tuple[int, ..
     if inner is None or divided is None or kind.kind not in "fiu" or kind.itemsize not in (4, 8) or not m.numel:
         return plan
     dims, length = np.array(out.shape, np.int64), m.numel // out.numel
-    count = np.zeros(8 // kind.itemsize, kind)
-    count[0] = length
     first = function.identity is None
     if not first and function.identity != 0:
         return plan
     words = (
         id(m), id(kind), out.ndim, dims.ctypes.data, out.numel, *inner, length - first, kind.itemsize, first,
-        *divided, int(count.view(np.int64)[0]), 1,
+        *divided, element_word(length, kind), 1,
     )  # fmt: skip
     return native_function(c.FOLD, plan, words, out, m, kind, dims, function, divide)
 

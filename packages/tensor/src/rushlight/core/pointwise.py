@@ -39,6 +39,16 @@ def _caster(compute: np.dtype, m: Meta | None) -> Callable | None:
     return lambda x: x._array.astype(compute)
 
 
+def beside(ufunc: np.ufunc, number: Any) -> Callable:
+    """The function `ufunc(x, number)` of arrays, of which native calls know that it is one loop."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return ufunc(x, number)
+
+    function.beside = (ufunc, number)  # type: ignore[attr-defined]
+    return function
+
+
 def resolves(ufunc: Any, compute: np.dtype, result: np.dtype) -> bool:
     """Does the ufunc on `compute` operands give `result` by itself?"""
     if not isinstance(ufunc, np.ufunc):
@@ -63,7 +73,9 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
             return native.loop(fast, function, metas, compute, out)
 
     if not natural:
-        return _composed_plan(function, casters, out)
+        plan = _composed_plan(function, casters, out)
+        ufunc, number = getattr(function, "beside", (None, None))
+        return native.loop(plan, ufunc, metas, compute, out, number=number) if ufunc and out.contiguous else plan
 
     def run(*operands: Any) -> Tensor:
         result = empty_array(out)

@@ -11,6 +11,7 @@ from rushlight.core.declare import elementwise
 from rushlight.core.errors import shape_text
 from rushlight.core.front import export, function
 from rushlight.core.op import INPLACE
+from rushlight.core.pointwise import beside
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import Number, is_one
 from rushlight.ops.like import empty_like
@@ -29,7 +30,7 @@ def check_inexact(name: str, input: Tensor) -> None:
         raise RuntimeError(f"{name}: not defined for {input.dtype.name}; convert the tensor to floating point")
 
 
-@elementwise(numpy=lambda x: np.maximum(x, 0), supports="real_number")
+@elementwise(numpy=beside(np.maximum, 0), supports="real_number")
 def relu(input):
     """Rectified linear unit of each element: `max(input, 0)`; NaN stays.
 

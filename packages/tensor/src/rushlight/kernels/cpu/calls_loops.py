@@ -42,8 +42,8 @@ from rushlight.kernels.cpu.machine import (
 )
 
 # LOOP: an elementwise call. Words of the record, then `OPERAND_WORDS` for each operand and for the result.
-OPERANDS, FUNCTION, CONTEXT, RESULT_DESCR, NDIM, DIMS, INNER, MIDDLE, OUTER = range(2, 11)
-FIRST_OPERAND, OPERAND_WORDS = 11, 7
+OPERANDS, ARGUMENTS, FUNCTION, CONTEXT, RESULT_DESCR, NDIM, DIMS, INNER, MIDDLE, OUTER = range(2, 12)
+FIRST_OPERAND, OPERAND_WORDS = 12, 7
 KIND, IDENTITY, ELEMENT, STEP, MIDDLE_STEP, OUTER_STEP, EXTENT = range(7)  # the extent is that of its memory, in bytes
 
 
@@ -51,8 +51,9 @@ def loop(record, table, self, args, count):
     """numpy's own inner loop over small operands, into a new array.
 
     An operand is a tensor (KIND 0, its meta in IDENTITY, the descr of its array in ELEMENT) or a Python number (how it
-    is written in KIND, its type in IDENTITY). The loop runs along the last of at most three dimensions. Item 2 of self
-    is the meta of the result.
+    is written in KIND, its type in IDENTITY). After the arguments there may be a number that is always the same (its
+    element in EXTENT). The loop runs along the last of at most three dimensions. Item 2 of self is the meta of the
+    result.
     """
     pointers, numbers = stack(4), stack(4)
     if not gather(record, table, args, count, pointers, numbers):
@@ -60,8 +61,9 @@ def loop(record, table, self, args, count):
     result = new_array(table, word(record + 8 * RESULT_DESCR), word(record + 8 * NDIM), word(record + 8 * DIMS))
     if result == 0:
         return PYTHON
-    put_word(pointers + 8 * count, word(result + DATA))
-    run_loop(record, pointers, count + 1)
+    operands = word(record + 8 * OPERANDS)
+    put_word(pointers + 8 * operands, word(result + DATA))
+    run_loop(record, pointers, operands + 1)
     return fresh_tensor(table, result, item(self, 2))
 
 
@@ -94,8 +96,10 @@ def update(record, table, args, count):
 
 def gather(record, table, args, count, pointers, numbers):
     """Write where the elements of all operands begin; False for other operands than the record describes."""
-    if count != word(record + 8 * OPERANDS):
+    if count != word(record + 8 * ARGUMENTS):
         return False
+    for k in range(count, word(record + 8 * OPERANDS)):
+        put_word(pointers + 8 * k, record + 8 * (FIRST_OPERAND + OPERAND_WORDS * k + EXTENT))
     for k in range(count):
         own, x = record + 8 * (FIRST_OPERAND + OPERAND_WORDS * k), word(args + 8 * k)
         how = word(own + 8 * KIND)
