@@ -110,7 +110,7 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
         view._auto = (x, op, (number,), params, None)
         return view
 
-    return native.view(run if len(metas) == 1 else run_at, op, metas, params, out, remember)
+    return native.form("view", run if len(metas) == 1 else run_at, op, metas, params, out, remember)
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
@@ -128,7 +128,7 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
             run = lambda x: wrap(np.asarray(local.run(whole, x._array)), out)  # noqa: E731 - one of many plans
         else:
             run = lambda x: finish(quiet(numpy, x._array, *params), out)  # noqa: E731
-        return native.fold(run, *numpy.ufuncs, m, params[0], out)
+        return native.form("fold", run, *numpy.ufuncs, m, params[0], out)
     return lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
 
 

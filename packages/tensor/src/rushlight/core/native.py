@@ -145,44 +145,6 @@ def installed() -> bool:
     return _Calls.plans is not None
 
 
-# The native forms of plans, or the plans themselves where there are none: see `rushlight.core.native_plans`.
-
-
-def loop(plan: Callable, *how: Any, number: Any = None) -> Callable:
-    """The native form of the plan of an elementwise call."""
-    return plan if _Calls.plans is None else _Calls.plans.loop(plan, *how, number=number)
-
-
-def update(plan: Callable, *how: Any) -> Callable:
-    """The native form of the plan of an elementwise call that writes into operand 0."""
-    return plan if _Calls.plans is None else _Calls.plans.update(plan, *how)
-
-
-def view(plan: Callable, *how: Any) -> Callable:
-    """The native form of the plan of a view."""
-    return plan if _Calls.plans is None else _Calls.plans.view(plan, *how)
-
-
-def fold(plan: Callable, *how: Any) -> Callable:
-    """The native form of the plan of a reduction to one element."""
-    return plan if _Calls.plans is None else _Calls.plans.fold(plan, *how)
-
-
-def copy(plan: Callable, *how: Any) -> Callable:
-    """The native form of a plan that gives equal tensors each time."""
-    return plan if _Calls.plans is None else _Calls.plans.copy(plan, *how)
-
-
-def multiply(plan: Callable, *how: Any) -> Callable:
-    """The native form of the plan of a small product of matrices."""
-    return plan if _Calls.plans is None else _Calls.plans.multiply(plan, *how)
-
-
-def join(plan: Callable, *how: Any) -> Callable:
-    """The native form of the plan that joins small tensors."""
-    return plan if _Calls.plans is None else _Calls.plans.join(plan, *how)
-
-
-def cut(plan: Callable, *how: Any) -> Callable:
-    """The native form of `cut(array, start)`, which makes a tensor of the elements of a vector from a place on."""
-    return plan if _Calls.plans is None else _Calls.plans.cut(plan, *how)
+def form(kind: str, plan: Callable, *how: Any, **more: Any) -> Callable:
+    """The native form of a plan, or the plan itself while there is none: functions of `rushlight.core.native_plans`."""
+    return plan if _Calls.plans is None else getattr(_Calls.plans, kind)(plan, *how, **more)

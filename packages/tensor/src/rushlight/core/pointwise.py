@@ -70,19 +70,21 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
     if natural and out.contiguous and out.ndim and (out.ndim == 1 or all(m.weak or m.contiguous for m in metas)):
         fast = _fast_plan(function, metas, casters, compute, out)
         if fast is not None:
-            return native.loop(fast, function, metas, compute, out)
+            return native.form("loop", fast, function, metas, compute, out)
 
     if not natural:
         plan = _composed_plan(function, casters, out)
         ufunc, number = getattr(function, "beside", (None, None))
-        return native.loop(plan, ufunc, metas, compute, out, number=number) if ufunc and out.contiguous else plan
+        if ufunc is None or not out.contiguous:
+            return plan
+        return native.form("loop", plan, ufunc, metas, compute, out, number=number)
 
     def run(*operands: Any) -> Tensor:
         result = empty_array(out)
         quiet(lambda: function(*_arguments(casters, operands), out=result))
         return wrap(result, out)
 
-    return native.loop(run, function, metas, compute, out) if out.contiguous else run
+    return native.form("loop", run, function, metas, compute, out) if out.contiguous else run
 
 
 def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
@@ -198,4 +200,4 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         return target
 
     plan = asking(op, out.numel, run)
-    return plan if native_loop is not None or not direct else native.update(plan, function, metas, compute, out)
+    return plan if native_loop is not None or not direct else native.form("update", plan, function, metas, compute, out)

@@ -102,13 +102,15 @@ def _plan_joined(metas: tuple[Meta, ...], dim: int, out: Meta, reshape: bool) ->
 
     def run(*tensors: Tensor) -> Tensor:
         array = concatenate(tuple(map(_array, tensors)), dim)
+        if not array.flags.c_contiguous:  # an expanded tensor without elements leads numpy to another order
+            array = array.copy()
         made = new(Tensor)  # `wrap` spelled out
         made._array = array.reshape(shape) if reshape else array
         made._meta = out
         made._storage = made._auto = None
         return made
 
-    return native.join(run, metas, dim, out)
+    return native.form("join", run, metas, dim, out)
 
 
 def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:

@@ -99,7 +99,7 @@ def _plan_matmul(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable
         return None
     work = max(a.numel * b.shape[-1], b.numel * a.shape[-2])
     if work < gemm.WORTH and a.ndim == b.ndim == 2 and _by_lines(a) and _by_lines(b):
-        return native.multiply(lambda x, y: wrap(quiet(np.matmul, x._array, y._array), out), metas, False, out)
+        return native.form("multiply", lambda x, y: wrap(quiet(np.matmul, x._array, y._array), out), metas, False, out)
     if work < gemm.WORTH or 1 in (a.shape[-2], b.shape[-1]):
         return None
     run = _prepared(a, b.shape, b.strides, None, out)
@@ -191,10 +191,13 @@ def _plan_linear(metas: tuple[Meta, Meta, Meta | None], params: tuple, out: Meta
     work, vector = out.numel * x.shape[-1], x.numel == x.shape[-1] or weight.shape[0] == 1
     simple = x.ndim == 2 and not vector and _by_lines(x) and _by_lines(weight)
     if work < (gemm.WORTH if simple else SMALL) and x.dtype not in HALF:
-        if bias is None:
-            return native.multiply(lambda x, w, b: wrap(quiet(np.matmul, x._array, w._array.T), out), metas, True, out)
-        run = lambda x, w, b: wrap(quiet(_affine, x._array, w._array.T, b._array), out)  # noqa: E731
-        return native.multiply(run, metas, True, out)
+
+        def small(x: Any, w: Any, b: Any) -> Any:
+            if bias is None:
+                return wrap(quiet(np.matmul, x._array, w._array.T), out)
+            return wrap(quiet(_affine, x._array, w._array.T, b._array), out)
+
+        return native.form("multiply", small, metas, True, out)
     if work < gemm.WORTH or vector:
         return None
     if bias is not None and (bias.ndim > 1 or bias.numel == 1):

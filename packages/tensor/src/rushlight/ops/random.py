@@ -104,7 +104,7 @@ def _plan_floats(words_each: int, convert: Callable, out: Meta) -> Callable | No
     def cut(elements: np.ndarray, start: int) -> Tensor:
         return wrap(elements[start : start + n].copy().reshape(shape), out)
 
-    cut_out = native.cut(cut, out)
+    cut_out = native.form("cut", cut, out)
 
     def run(seed: int, offset: int) -> Tensor:  # `philox.generate` spelled out
         have_seed, first, last, elements = find(key) or nothing
