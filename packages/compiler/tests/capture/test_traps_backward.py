@@ -299,3 +299,92 @@ def test_a_graph_that_is_differentiated_and_returned(check):
         return y, w
 
     check(scenario)
+
+
+def test_a_given_gradient_becomes_that_of_the_leaves(check):
+    def scenario(compile):
+        w, b, g = leaf(), leaf(), torch.arange(3.0)
+        compile(lambda g: w.backward(g))(g)
+        compile(lambda g: (w + b).backward(g))(g)
+        w.grad.add_(1)
+        return w, b, g
+
+    check(scenario)
+
+
+def test_different_leaves_become_one(check):
+    def scenario(compile):
+        def step(a, b):
+            a.grad = b.grad = None
+            (a * b * b).sum().backward()
+            return a.grad is b.grad
+
+        c = compile(step)
+        x, y = leaf(), leaf(1.0, 2.0, 3.0)
+        return c(x, y), c(x, x), c(y, y), x, y
+
+    check(scenario)
+
+
+def test_one_tensor_without_a_history_by_two_paths(check):
+    def scenario(compile):
+        def step(a, b, g):
+            a.grad = g
+            return b.grad
+
+        g, x, y, z = torch.arange(3.0), torch.ones(3), torch.ones(3), torch.ones(3)
+        c = compile(step)
+        return c(x, y, g), c(z, z, g), x, y, z
+
+    check(scenario, captured=None)
+
+
+@pytest.mark.parametrize("change", ["input", "view", "leaf", "result"])
+def test_needed_values_changed_in_place(check, change):
+    def scenario(compile):
+        w = leaf()
+
+        def step(x):
+            part = x[1:]
+            y = (w * w * x).exp()
+            if change == "input":
+                x.mul_(2)
+            elif change == "view":
+                part[0] = 3
+            elif change == "result":
+                y.mul_(2)
+            else:
+                with torch.no_grad():
+                    w.add_(1)
+            y.sum().backward()
+
+        x = torch.ones(3)
+        return refused(compile(step), x), x, w
+
+    check(scenario, captured=False)
+
+
+def test_values_changed_in_place_that_nobody_needs(check):
+    def scenario(compile):
+        w = leaf()
+
+        def step(x):
+            y = w * x
+            y.mul_(w)  # which keeps what it overwrites
+            z = y.exp()
+            y.zero_()
+            z.sum().backward()
+
+        compile(step)(torch.ones(3))
+        return w
+
+    check(scenario)
+
+
+def test_the_layout_of_a_leaf(check):
+    def scenario(compile):
+        w = torch.ones(2, 3).t().requires_grad_().detach().requires_grad_()
+        compile(lambda x: (w * x).sum().backward())(torch.ones(3, 2))
+        return w, w.grad.stride()
+
+    check(scenario, captured=None)

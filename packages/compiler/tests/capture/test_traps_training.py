@@ -300,3 +300,88 @@ def test_backends_agree(observe, backend):
         assert a is b or torch.allclose(a, b, atol=1e-6)
     for a, b in zip(expected[1][1:], actual[1][1:]):
         assert torch.allclose(a, b, atol=1e-6) and torch.allclose(a.grad, b.grad, atol=1e-6)
+
+
+def single(compile, after, state=None, **options):
+    """Three steps on one parameter; `after` is what the program does after the optimizer's step, still inside."""
+    w = torch.tensor([0.5], requires_grad=True)
+    optimizer = torch.optim.Adam([w], lr=0.1, **options)
+    held = {}
+    if state is not None:
+        (w * 1).sum().backward()
+        optimizer.step()
+        held = optimizer.state[w]
+
+    def step(x):
+        w.grad = None
+        (w * w * x).sum().backward()
+        optimizer.step()
+        return after(w, optimizer, held)
+
+    c = compile(step)
+    return [c(torch.ones(1)) for _ in range(3)], w, optimizer.state_dict()
+
+
+def test_number_of_a_parameter_after_the_step(check):
+    check(lambda compile: single(compile, lambda w, o, held: w.item()), captured=False)
+
+
+def test_state_by_another_path_after_the_step(check):
+    check(lambda compile: single(compile, lambda w, o, held: (held["step"].item(), held["exp_avg"] * 1), state=True),
+          captured=False)
+
+
+@pytest.mark.parametrize("change", [
+    lambda g: g.zero_(), lambda g: g[0].mul_(2), lambda g: g.detach().add_(1), lambda g: torch.neg(g).neg_()])
+def test_gradient_changed_in_place_after_the_step(check, change):
+    def after(w, optimizer, held):
+        change(w.grad)
+        optimizer.step()
+        return w.grad
+
+    check(lambda compile: single(compile, after), captured=None)
+
+
+def test_learning_rate_changed_in_place_after_the_step(check):
+    def scenario(compile):
+        w = torch.tensor([0.5], requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1)
+
+        def step(x):
+            rate = optimizer.param_groups[0]["lr"] = torch.full((), 0.1)
+            (w * x).sum().backward()
+            optimizer.step()
+            rate.mul_(0)
+            return rate
+
+        c = compile(step)
+        return [c(torch.ones(1)) for _ in range(2)], w
+
+    check(scenario, captured=False)
+
+
+@pytest.mark.parametrize("how", ["appended", "replaced", "groups"])
+def test_parameters_exchanged_inside(check, how):
+    def scenario(compile):
+        w, b = torch.tensor([0.5], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1)
+
+        def step(x):
+            group = optimizer.param_groups[0]
+            if how == "appended":
+                group["params"].append(b)
+            elif how == "replaced":
+                group["params"] = [b]
+            else:
+                optimizer.param_groups = [{**group, "params": [b]}]
+            (w * x * b).sum().backward()
+            optimizer.step()
+            now = b.detach() * 1
+            if how == "appended":
+                group["params"].pop()
+            return now
+
+        c = compile(step)
+        return [c(torch.ones(1)) for _ in range(3)], w, b
+
+    check(scenario, captured=False)

@@ -123,11 +123,11 @@ def joint_graph(program: Graph) -> Joint:
     )
 
 
-def gradients_of(graph: Graph, start: dict[Value, Value]) -> tuple[dict[Value, Value], dict[Node, bool]]:
+def gradients_of(graph: Graph, start: dict[Value, Value]) -> tuple[dict[Value, Value], dict[Node, tuple]]:
     """Differentiate inside a graph: append to it the gradients of its inputs, which are returned.
 
     `start` has the gradients of some of its values. Also returned are the nodes that gradients flowed through, the last
-    one first, and whether an eager node would have saved anything for that. NotImplementedError when a formula cannot
+    one first, and what eager nodes would have saved for that. NotImplementedError when a formula cannot
     be put into a graph.
     """
     gradients = {value: tracer(grad) for value, grad in start.items()}
@@ -139,23 +139,27 @@ def gradients_of(graph: Graph, start: dict[Value, Value]) -> tuple[dict[Value, V
 
 def _flow_back(
     nodes: list[Node], copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor]
-) -> dict[Node, bool]:
+) -> dict[Node, tuple]:
     """Take gradients through nodes, the last one first; formulas read `copies` of the values, where there are any.
 
-    Returns which nodes they went through, and which of these need something saved.
+    Returns which nodes they went through, and what of their operands and results the formulas need.
     """
-    visited: dict[Node, bool] = {}
+    visited: dict[Node, tuple] = {}
     shielded: set[Node] = set()  # what the tape marks, see `rushlight.autograd.shield`
     for node in reversed(nodes):
         grads = [gradients.pop(v, None) for v in node.outputs]
         if any(g is not None for g in grads):
             recipe = _differentiate(node, grads, copies, gradients, node in shielded)
             if recipe is not None:
-                visited[node] = bool(recipe.saves)
+                visited[node] = tuple([_saved(node, kind, i) for kind, i in recipe.saves])
                 if recipe.selects or node in shielded:
                     makers = [node.inputs[i].node for i in recipe.wanted]
                     shielded.update([maker for maker in makers if maker is not None and maker.op.kind in PASSED])
     return visited
+
+
+def _saved(node: Node, kind: str, i: int) -> Any:
+    return node.inputs[i] if kind == "operand" else node.outputs[i]
 
 
 def _tangent_meta(m: Meta) -> Meta:
@@ -187,14 +191,11 @@ def _differentiate(
     if not recipe.wanted:
         return None
 
-    def saved(kind: str, i: int) -> Any:
-        x = node.inputs[i] if kind == "operand" else node.outputs[i]
-        if not isinstance(x, Value):
-            return x
-        return tracer(x if copies is None else copies[x])
+    def given(x: Any) -> Any:
+        return tracer(x if copies is None else copies[x]) if isinstance(x, Value) else x
 
     named: Any = _Named(node.op)
-    found = recipe.gradients(named, grads, tuple([saved(kind, i) for kind, i in recipe.saves]))
+    found = recipe.gradients(named, grads, tuple([given(_saved(node, kind, i)) for kind, i in recipe.saves]))
     if shielded:
         found = without_poison(found, grads[0])
     for i, grad in zip(recipe.wanted, found):

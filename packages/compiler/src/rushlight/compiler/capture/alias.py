@@ -7,6 +7,7 @@ the program writes.
 
 from __future__ import annotations
 
+from rushlight.compiler.capture.deferred import looks_at_state
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.memory import changed_by, share_memory
 from rushlight.compiler.capture.session import Session
@@ -63,9 +64,13 @@ def _written(session: Session) -> set[int]:
 
 
 def _late(session: Session) -> None:
-    """Tensors that are read after an optimizer's step must be none of those that it changes."""
+    """What is read after an optimizer's step must be nothing that it changes."""
     late = list(session.recorder.late)
-    for call in session.deferred if late else ():
+    for call in session.deferred:
+        if looks_at_state(session, call.owner.example):
+            raise Abort("a program that looks at the state of an optimizer and calls its step")
+        if not late:
+            continue
         if changed_by(call.owner.example, tuple(map(session.recorder.real, late))):
             raise Abort("a tensor that is read after an optimizer's step has changed it")
         session.tree.unchanged.append((call.owner, [t._origin for t in late]))

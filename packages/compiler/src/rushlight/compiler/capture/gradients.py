@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.tensors import Recorder, Tracer
 from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value
 from rushlight.compiler.graph.ir import Node
 from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.core.meta import Meta
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
 
@@ -34,7 +35,9 @@ def plain_leaf(x: Tensor) -> bool:
 
 
 def plain_leaves(tensors: tuple) -> bool:
-    """Are these all leaves that nobody watches? The guard of programs that ask for gradients."""
+    """Are these all different leaves that nobody watches? The guard of programs that ask for gradients."""
+    if len({id(x) for x in tensors}) != len(tensors):
+        return False
     for x in tensors:
         state = x._auto
         if state is not None and (state.leaf_edge is not None or state.edge is not None or state.origin is not None or
@@ -55,6 +58,7 @@ class Gradients:
 
     def __init__(self) -> None:
         self._now: dict[int, Value] = {}
+        self._watched: dict[int, Tracer] = {}  # by the id of the tensor that it stands for
         self.log: list[tuple[Tracer, Value]] = []
 
     def read(self, session: Session, tracer: Tracer) -> Value:
@@ -85,8 +89,7 @@ class Gradients:
         before = self.read(session, tracer)
         if isinstance(before, Obj):
             session.concrete(before)  # the program depends on there being none
-            fits = gradient.meta is tracer._meta.with_grad(False) and gradient.node.op.kind != "view"
-            self.write(session, tracer, TensorV(fresh if fits else recorder.fitted(fresh, tracer._meta)))
+            self.write(session, tracer, TensorV(_first(recorder, fresh, tracer._meta)))
             return
         have = before.tracer
         if have._meta.requires_grad:
@@ -96,10 +99,23 @@ class Gradients:
     def _watch(self, session: Session, tracer: Tracer) -> None:
         if tracer._origin is None or tracer._parent is not None:
             raise Abort("the gradient of an intermediate")
-        if not plain_leaf(session.recorder.real(tracer)):
+        real = session.recorder.real(tracer)
+        if not plain_leaf(real):
             raise Abort("the gradient of a tensor with a history or with hooks")
+        if self._watched.setdefault(id(real), tracer) is not tracer:
+            raise Abort("the gradient of a tensor by two paths")
         session.tree.leaves[tracer._origin] = None
         tracer._origin.wanted = True
+
+
+def _first(recorder: Recorder, found: Tracer, leaf: Meta) -> Tracer:
+    """What becomes the `grad` of a leaf that has none: a tensor with memory of its own, in the layout of the leaf."""
+    node = found._node.node
+    if node is not None and node.op.kind != "view" and found._meta is leaf.with_grad(False):
+        return found
+    if not leaf.contiguous:
+        raise Abort("the gradient of a tensor that is not row-major")
+    return recorder.fitted(found, leaf)
 
 
 def backward(session: Session, loss: Value, gradient: Value, keep: bool) -> None:
@@ -120,15 +136,17 @@ def backward(session: Session, loss: Value, gradient: Value, keep: bool) -> None
             raise Abort(str(error)) from None
         if recorder.freed.intersection(visited):
             raise Abort("a second backward pass through the same graph")
+        if any(recorder.written_over(value, node) for node, saved in visited.items() for value in saved):
+            raise Abort("a backward pass that needs a value which was changed in place")
         if not keep:
             _let_go(recorder, visited)
         for source, grad in found.items():
             session.gradients.add(session, places[source], grad)
 
 
-def _let_go(recorder: Any, visited: dict[Node, bool]) -> None:
+def _let_go(recorder: Recorder, visited: dict[Node, tuple]) -> None:
     """Note that eager nodes would have let go what they saved, and what can be reached no more because of that."""
-    recorder.freed.update(node for node, saves in visited.items() if saves)
+    recorder.freed.update(node for node, saved in visited.items() if saved)
     for node in reversed(visited):
         makers = [x.node for x in node.inputs if isinstance(x, GraphValue) and x.meta.requires_grad]
         if node in recorder.freed or all(maker in recorder.spent for maker in makers):

@@ -93,7 +93,7 @@ class GuardWriter:
 
         if tree.leaves:
             leaves = "".join(f"{self.name_of[n]}, " for n in tree.leaves)
-            self._check(f"not plain_leaves(({leaves}))", "a tensor has now hooks or a history")
+            self._check(f"not plain_leaves(({leaves}))", "a tensor has now hooks or a history, or is another one, too")
         for optimizer, others in tree.unchanged:
             tensors = "".join(f"{self.name_of[n]}, " for n in others)
             self._check(f"changed_by({self.name_of[optimizer]}, ({tensors}))",

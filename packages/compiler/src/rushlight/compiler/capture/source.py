@@ -76,7 +76,7 @@ class SourceTree:
         self.relations: dict[tuple, None] = {}
         # tensors that are written, and those that may not share their memory
         self.apart: list[tuple[list[Source], list[Source]]] = []
-        self.leaves: dict[Source, None] = {}  # tensors that must have neither history nor hooks
+        self.leaves: dict[Source, None] = {}  # different tensors that must have neither history nor hooks
         self.unchanged: list[tuple[Source, list[Source]]] = []  # optimizers, and tensors that they may not change
 
     def argument(self, index: int, example: Any) -> Source:

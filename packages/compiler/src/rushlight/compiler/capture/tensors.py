@@ -15,8 +15,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.randomness import Draw, draw_of
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import TensorV
-from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.ir import Value as Node
+from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dtypes, eager
 from rushlight.core.meta import Meta
 from rushlight.core.meta import meta as make_meta
@@ -73,8 +72,10 @@ class Recorder:
         self.by_source: dict[Source, Tracer] = {}
         self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, by the tensor's id
         self.freed: set[Any] = set()  # nodes of which a backward pass let go what they had saved
+        self.stale: dict[Value, Node | None] = {}  # values that were written over, and the op that did so knowingly
         self.spent: set[Any] = set()  # nodes from which every way back leads through these
         self.sealed = False  # did an optimizer's step come, which runs after the graph?
+        self.early: set[Node | None] = {None}  # the graph's nodes before it; None makes what existed before the call
         self.wrong: list[Tracer] = []  # bools that must be False, else the call is an error
         self.late: dict[Tracer, None] = {}  # existing tensors that were read after it
         self.reals: dict[int, Tensor] = {}
@@ -85,7 +86,7 @@ class Recorder:
 
     # making tracers
 
-    def tracer(self, meta: Meta, node: Node | None = None, kind: type = Tensor) -> Tracer:
+    def tracer(self, meta: Meta, node: Value | None = None, kind: type = Tensor) -> Tracer:
         """A tracer that is no view."""
         made = object.__new__(Tracer)
         made._meta, made._node, made._kind = meta, node, kind
@@ -151,11 +152,18 @@ class Recorder:
         self.wrong.append(x)
         return True
 
+    def seal(self) -> None:
+        """Note that an optimizer's step comes here: it will run after the graph, on what was made so far."""
+        self.sealed = True
+        self.early.update(self.graph.nodes)
+
     # values
 
-    def current(self, tracer: Tracer) -> Node:
-        """The graph node that holds a tracer's present value."""
+    def current(self, tracer: Tracer) -> Value:
+        """The graph value that a tracer has at present."""
         root = tracer._root
+        if self.sealed and root._origin is not None:
+            self.late[root] = None
         if root._severed and state.grad_enabled():
             raise Abort("a parameter that was changed without gradients and is then used with them")
         if tracer._parent is None:
@@ -166,7 +174,7 @@ class Recorder:
             tracer._node, tracer._seen = self._view_node(tracer), root._count
         return tracer._node
 
-    def _view_node(self, tracer: Tracer) -> Node:
+    def _view_node(self, tracer: Tracer) -> Value:
         step = tracer._step
         found = step.nodes.get(tracer._root._count)
         if found is None:
@@ -178,6 +186,14 @@ class Recorder:
             step.nodes[tracer._root._count] = found
         return found if step.index is None else found[step.index]
 
+    def written_over(self, value: Any, node: Node) -> bool:
+        """Would an eager node find that what it saved was changed in place since?"""
+        while isinstance(value, Value):
+            if self.stale.get(value, node) is not node:
+                return True
+            value = value.node.inputs[0] if value.node is not None and value.node.op.kind == "view" else None
+        return False
+
     # ops
 
     def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
@@ -185,8 +201,6 @@ class Recorder:
         if op.random and op.name != "empty":
             return self._draw(draw_of(op, operands, params))
         operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
-        if self.sealed:
-            self.late.update({x._root: None for x in operands if isinstance(x, Tracer) and x._root._origin is not None})
         if op.mutates:
             return self._mutate(op, operands, params)
         metas = op.infer_metas(operands, params)
@@ -243,10 +257,10 @@ class Recorder:
 
     def _mutate(self, op: Op, operands: tuple, params: tuple) -> Any:
         target = operands[0]
-        if self.sealed and isinstance(target, Tracer) and target._root._origin is not None:
-            raise Abort("a tensor that is written after an optimizer's step")
         if op.mutates != (0,) or not isinstance(target, Tracer):
             raise Abort(f"the in-place op {op.name}")
+        if self.sealed and getattr(target._root._node, "node", None) in self.early:
+            raise Abort("a tensor that existed before an optimizer's step and is written after it")
         op.infer_metas(operands, params)  # raises what the call would raise
         self._check_apart(op, target, operands)
         if op.name == "copy_":
@@ -256,7 +270,10 @@ class Recorder:
         else:
             raise Abort(f"the in-place op {op.name}")
         self._check_gradients(target, value)
+        before = target._root._node
         self.assign(target, self.fitted(value, target._meta))
+        if before is not None and op.functional is not None and value._node is not None:
+            self.stale[before] = value._node.node  # what it needs of the old value, it keeps
         return target
 
     def _check_apart(self, op: Op, target: Tracer, operands: tuple) -> None:
@@ -322,7 +339,9 @@ class Recorder:
             return
         if target._meta.strides != value._meta.strides and target._origin is None:
             raise Abort("an in-place change of a tensor with another layout")
-        target._node = self.current(value)
+        before, target._node = target._node, self.current(value)
+        if before is not None:
+            self.stale[before] = None
         target._count += 1
         if target._origin is not None:
             if target._meta.strides != value._meta.strides:
