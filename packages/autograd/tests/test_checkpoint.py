@@ -402,6 +402,21 @@ def test_selective_offload_and_several_results():
     assert x.grad.tolist() == pytest.approx((x.exp() * rushlight.tensor([100.0, 1.0, 10.0])).tolist())
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_arguments_must_not_change_before_the_second_pass(inside):
+    w, given, named = leaf(0.5, 2), rushlight.ones(2), rushlight.ones(2)
+
+    def function(x, y):
+        return (w * (x.mul_(2) if inside else x) * y).exp()
+
+    for change in (given, named):
+        loss = checkpoint(function, given, y=named, use_reentrant=False).sum()
+        if not inside:
+            change.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
 def test_small_helpers():
     x = leaf(1) * 2
     first, second = noop_context_fn()

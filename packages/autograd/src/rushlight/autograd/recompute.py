@@ -253,12 +253,34 @@ class Frame:
         return CheckpointError("\n".join([f"checkpoint: {message}", *passes]))
 
 
+class _Argument:
+    """A tensor that the second pass starts from as it was in the first."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, x: Tensor) -> None:
+        self.tensor, self.version = x, x._version
+
+    def open(self) -> Tensor:
+        """The tensor; RuntimeError when it was changed in place."""
+        x = self.tensor
+        if x._version != self.version:
+            raise RuntimeError(
+                "checkpoint: an argument needed for gradient computation has been modified by an inplace operation: "
+                f"[{x.dtype.name} {list(x.shape)}] is at version {x._version}; expected version {self.version} "
+                "instead, as the function is called again with it. Write out of place there, or pass a clone()."
+            )
+        return x
+
+
 def _pack(x: Any) -> Any:
     """An argument as the hooks around a checkpoint want tensors kept."""
-    if not isinstance(x, Tensor) or not mode.saved_hooks:
+    if not isinstance(x, Tensor):
         return x
+    if not mode.saved_hooks:
+        return _Argument(x)
     return Packed(x, mode.saved_hooks[-1], edge_of(x) if x._meta.requires_grad else None)
 
 
 def _open(x: Any) -> Any:
-    return x.open() if isinstance(x, Packed) else x
+    return x.open() if isinstance(x, (_Argument, Packed)) else x

@@ -74,8 +74,8 @@ def checkpoint(
     only `backward()` without `inputs` works. Without a value it is True, with a warning: False is better.
 
     Raises CheckpointError when the second pass saves other tensors than the first (not with `determinism_check="none"`,
-    which compares their number only; with `debug` the error lists the operations of both passes), ValueError for
-    arguments that do not go together.
+    which compares their number only; with `debug` the error lists the operations of both passes), RuntimeError when an
+    argument was changed in place before the second pass, ValueError for arguments that do not go together.
 
     Example:
         >>> import rushlight
