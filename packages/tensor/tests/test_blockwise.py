@@ -1,9 +1,13 @@
 """Operations that work on a large operand block by block give what they give on the whole."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import rushlight
+from rushlight.kernels.cpu import fourier
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((60, 1500))
@@ -26,6 +30,25 @@ def test_transforms(kind, norm):
     ):
         assert got.dtype is (t.dtype if np.iscomplexobj(want) else real.dtype)
         assert np.abs(got.numpy() - want).max() <= bound * np.abs(want).max()
+
+
+def test_transforms_where_scipy_keeps_its_module_elsewhere(monkeypatch):
+    t = rushlight.from_numpy(RNG.standard_normal((30, 1201)))
+    for transform in (rushlight.fft.fft2, rushlight.fft.rfft2, rushlight.fft.irfft2):
+        found = transform(t)
+        with monkeypatch.context() as patch:
+            patch.setattr(fourier, "pocketfft", lambda: None)
+            assert found.allclose(transform(t))
+
+
+def test_large_transforms_import_no_scipy_fft_and_leave_it_whole():
+    program = (
+        "import sys, rushlight; x = rushlight.ones(1 << 15, dtype=rushlight.complex64); y = rushlight.fft.fft(x); "
+        "print(*[f'scipy.fft{part}' in sys.modules for part in ('', '._pocketfft.pypocketfft')]); "
+        "import scipy.fft; print((scipy.fft.fft(x.numpy()) == y.numpy()).all())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]
 
 
 @pytest.mark.parametrize("dim", [0, 1])

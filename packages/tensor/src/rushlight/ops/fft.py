@@ -17,7 +17,7 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import pool
+from rushlight.kernels.cpu import fourier
 from rushlight.ops.create import as_dtype, from_numpy
 from rushlight.ops.padding import pad_constant
 
@@ -27,9 +27,8 @@ _X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4) ** 3
 _Z = (_X + 1j * _X[::-1]).astype(np.complex64)
 
 # The ops: c2c (complex to complex), r2c (real to half a spectrum), c2r (half a spectrum to real, its last size is a
-# param). `dims` are
-# transformed, the last one of them halved. Scaling is by a power of the number of elements: 0, 0.5 or 1 (so 1, 1 /
-# sqrt(n) or 1 / n).
+# param). `dims` are transformed, the last one of them halved. `scaling` is the power of the number of elements by
+# which results are divided: 0, 0.5 or 1.
 
 
 def _check(name: str, input: Meta, dims: tuple[int, ...]) -> None:
@@ -90,46 +89,19 @@ c2r_op = structured(
 )
 
 
-# How numpy and scipy call the scaling of a forward and of a backward transform.
-_FORWARD = {0.0: "backward", 0.5: "ortho", 1.0: "forward"}
-_BACKWARD = {0.0: "forward", 0.5: "ortho", 1.0: "backward"}
-_LARGE = 1 << 15  # elements from which scipy's import, of 0.3 s, is worth it
-_THREADS = 1 << 18  # elements from which threads are
-
-
-def _library(array: np.ndarray) -> tuple[Any, dict[str, Any]]:
-    """The module that transforms an array, and how it is to.
-
-    scipy transforms float32 as such and straight into the result, numpy makes it float64 on the way: 1000 x 1000
-    complex64 numbers take 6 ms and no memory beside the result instead of 20 ms and 32 MB.
-    """
-    if array.size < _LARGE:
-        return np.fft, {}
-    import scipy.fft
-
-    return scipy.fft, {"workers": pool.get_num_threads() if array.size >= _THREADS else 1}
-
-
 @kernel(c2c_op, "cpu")
 def _c2c(z: np.ndarray, dims: tuple, scaling: float, forward: bool) -> np.ndarray:
-    fft, how = _library(z)
-    norm = (_FORWARD if forward else _BACKWARD)[scaling]
-    if len(dims) == 1:
-        return (fft.fft if forward else fft.ifft)(z, axis=dims[0], norm=norm, **how)
-    return (fft.fftn if forward else fft.ifftn)(z, axes=dims, norm=norm, **how)
+    return fourier.c2c(z, dims, scaling, forward)
 
 
 @kernel(r2c_op, "cpu")
 def _r2c(x: np.ndarray, dims: tuple, scaling: float) -> np.ndarray:
-    fft, how = _library(x)
-    return fft.rfftn(x, axes=dims, norm=_FORWARD[scaling], **how)
+    return fourier.r2c(x, dims, scaling)
 
 
 @kernel(c2r_op, "cpu")
 def _c2r(z: np.ndarray, dims: tuple, scaling: float, size: int) -> np.ndarray:
-    fft, how = _library(z)
-    sizes = [*[z.shape[d] for d in dims[:-1]], size]
-    return fft.irfftn(z, sizes, axes=dims, norm=_BACKWARD[scaling], **how)
+    return fourier.c2r(z, dims, scaling, size)
 
 
 # Arguments
