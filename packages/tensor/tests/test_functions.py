@@ -138,6 +138,12 @@ def test_joined_tensors_keep_channels_last(dim):
     assert rushlight.cat([x, y], dim).is_contiguous()
 
 
+def test_joined_tensors_lie_as_their_metadata_says():
+    x = rushlight.arange(4.0)
+    joined = rushlight.cat([x[None], x[None] + 4, x.expand(2, 4)[:0]])  # the last one has no elements, and stride 0
+    assert joined.stride() == (4, 1) and joined.as_strided((8,), (1,)).tolist() == list(range(8))
+
+
 def test_half_types_round_the_added_product_once():
     c, a, b = (rushlight.randn(*shape).bfloat16() for shape in ((3, 4, 6), (3, 4, 5), (3, 5, 6)))
     exact = (0.2 * c.float() + 0.6 * (a.float() @ b.float())).bfloat16()
