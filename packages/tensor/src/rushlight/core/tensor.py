@@ -350,6 +350,13 @@ def wrap(array: Any, meta: Meta, storage: Storage | None = None) -> Tensor:
     return tensor
 
 
+def set_memory(tensor: Tensor, array: Any, meta: Meta, storage: Storage | None) -> None:
+    """Let a tensor stand over other memory. Nothing, no other thread and no interrupt, comes in between these
+    assignments: nobody sees metadata beside an array that it does not describe.
+    """
+    tensor._array, tensor._meta, tensor._storage = array, meta, storage
+
+
 def meta_tensor(like: Meta) -> Tensor:
     """A tensor with metadata only, on the meta device."""
     return wrap(None, meta(like.dtype, like.shape, like.strides, device("meta"), like.requires_grad))

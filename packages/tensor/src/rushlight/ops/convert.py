@@ -9,7 +9,7 @@ from rushlight.core.devices import as_device, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import has_format, memory_format, preserve_format
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, set_memory
 from rushlight.ops.copy import convert
 from rushlight.ops.create import PYTHON_TYPES, as_dtype
 
@@ -181,8 +181,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
         raise RuntimeError(
             f"data: a tensor that requires grad needs a floating point or complex dtype, got {new.dtype.name}"
         )
-    self._array, self._storage = new._array, new._storage
-    self._meta = new._meta.with_grad(self.requires_grad)
+    set_memory(self, new._array, new._meta.with_grad(self.requires_grad), new._storage)
 
 
 extend_tensor("data", property(_data, _set_data))

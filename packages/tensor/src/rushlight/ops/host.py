@@ -15,7 +15,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.meta import of_array
 from rushlight.core.storage import Storage
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, set_memory
 from rushlight.ops.copy import fill_
 from rushlight.ops.strided import as_strided
 from rushlight.ops.view import reshaped
@@ -61,8 +61,7 @@ def share_memory_(input: Tensor) -> Tensor:
     m = input._meta
     shared = np.frombuffer(mmap.mmap(-1, max(input.nbytes, 1)), m.numpy, m.numel).reshape(m.shape)
     np.copyto(shared, input._array)
-    input._array, input._storage = shared, Storage(shared)
-    input._meta = of_array(shared, m.device, m.requires_grad)
+    set_memory(input, shared, of_array(shared, m.device, m.requires_grad), Storage(shared))
     return input
 
 

@@ -11,7 +11,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
 from rushlight.core.meta import contiguous_strides, meta
-from rushlight.core.tensor import Tensor, wrap
+from rushlight.core.tensor import Tensor, set_memory, wrap
 from rushlight.kernels.cpu import allocator
 from rushlight.ops.create import sizes
 from rushlight.ops.strided import as_strided_op
@@ -25,8 +25,7 @@ def _fits(self: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset
 def _read_as(self: Tensor, source: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
     """Let `self` read the memory of `source` in another geometry."""
     view = as_strided_op.execute((source.detach(),), (shape, strides, offset, 0))
-    self._array, self._storage = view._array, source.storage()
-    self._meta = view._meta.with_grad(self.requires_grad)
+    set_memory(self, view._array, view._meta.with_grad(self.requires_grad), source.storage())
     return self
 
 
