@@ -60,6 +60,31 @@ def test_indices_of_each_sample():
     assert hot is None or hot.tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
+@pytest.mark.parametrize("pattern", ["i", ":i", "ii", "i:i", ":i:", ":ii", "i:ii", ":i:i"])
+@pytest.mark.parametrize("dims", [(0, None, None), (0, 0, 0), (None, 0, None), (0, None, 0)])
+def test_indices_beside_slices(pattern, dims):
+    """What indices that are apart say goes to the front of a sample, but behind the batch."""
+    x = rushlight.arange(48).reshape(3, 2, 2, 2, 2)
+    rows, columns = rushlight.tensor([[1, 0], [0, 0], [1, 1]]), rushlight.tensor([[0, 1], [1, 1], [0, 0]])
+    given = [a if d == 0 else a[0] for a, d in zip((x, rows, columns), dims)]
+
+    def place(i, j):
+        indices = iter((i, j, i))
+        return tuple(next(indices) if c == "i" else slice(None) for c in pattern)
+
+    def read(x, i, j):
+        return x[place(i, j)] + i.sum()
+
+    def write(x, i, j):
+        y = x + 0 * i.sum()
+        y[place(i, j)] *= 2
+        return y
+
+    for function in (read, write):
+        each = [function(*[a[k] if d == 0 else a for a, d in zip(given, dims)]) for k in range(3)]
+        close(vmap(function, dims)(*given), rushlight.stack(each))
+
+
 def test_functions_see_single_samples():
     def function(x):
         assert x.shape == (3, 4) and x.ndim == 2 and x.stride() == (4, 1) and len(x) == 3

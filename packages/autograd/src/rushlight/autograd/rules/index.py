@@ -60,8 +60,8 @@ def _batched_index(operands, batched, metas, samples):
     if not any(batched[1:]):
         found = prims.index.apply((input, None, *indices))
         ndim = max([m.ndim for m in metas[1:] if m is not None])
-        apart = place == 0 and metas[1] is None
-        return found.movedim(ndim, 0) if apart else found
+        in_front = place_of((None, *metas[1:])) == 0  # of the batch, as indices that are apart go first
+        return found.movedim(ndim, 0) if in_front else found
     full, ndim = per_sample(indices, batched[1:], samples)
     found = prims.index.apply((input if batched[0] else whole(input, samples), *full))
     return found.movedim(tuple(range(1, ndim + 1)), tuple(range(place + 1, place + ndim + 1))) if place else found
