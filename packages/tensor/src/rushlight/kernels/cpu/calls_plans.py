@@ -63,8 +63,9 @@ def view(record, table, self, args, count):
     if storage == 0:
         drop(table, part)
         return PYTHON
-    made = hold(table, known(table, NONE))
-    if word(record + 8 * REMEMBERED) != 0:
+    if word(record + 8 * REMEMBERED) == 0:
+        made = hold(table, known(table, NONE))
+    else:
         made = how_made(table, x, item(self, 3), item(self, 4), args, count)
         if made == 0:
             drop(table, part)
