@@ -351,6 +351,14 @@ def test_the_divergence_of_wishart_matrices_is_the_mean_of_the_log_ratio():
     assert D.kl_divergence(p, p).item() == pytest.approx(0, abs=1e-5)
 
 
+def test_checks_leave_batches_of_samples_alone():
+    def density(mean, scale):
+        return D.Normal(mean, scale).log_prob(mean)
+
+    scales = tensor([0.5, 2.0])
+    assert rushlight.equal(rushlight.vmap(density)(rushlight.zeros(2), scales), density(rushlight.zeros(2), scales))
+
+
 def test_triangles_become_vectors_and_back():
     from rushlight.distributions import utils  # not reachable from the namespace
 

@@ -8,11 +8,11 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.distribution import Centered
 from rushlight.distributions.utils import broadcast_all
 
 
-class VonMises(Distribution):
+class VonMises(Centered):
     """Angles in radians with density `exp(k * cos(x - loc)) / (2 pi I0(k))`, for the `concentration` k and the modified
     Bessel function I0.
 
@@ -30,16 +30,6 @@ class VonMises(Distribution):
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean direction: the location."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The likeliest angle: the location."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

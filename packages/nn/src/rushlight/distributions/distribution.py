@@ -6,6 +6,7 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.core.checks import found
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import lazy_property
 
@@ -14,9 +15,8 @@ class Distribution:
     """A distribution with parameters of shape `batch_shape` and values of shape `event_shape`.
 
     `sample(shape)` gives a tensor `(*shape, *batch_shape, *event_shape)`, `log_prob(value)` one `(*shape,
-    *batch_shape)`. Parameters
-    outside their set raise ValueError, and so do values outside the support; `validate_args=False` leaves the checks
-    out.
+    *batch_shape)`. Parameters outside their set raise ValueError, and so do values outside the support;
+    `validate_args=False` leaves the checks out.
     """
 
     has_rsample = False
@@ -43,7 +43,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or not given:
                 continue
             value = getattr(self, name)
-            if isinstance(value, Tensor) and not bool(constraint.check(value).all()):
+            if isinstance(value, Tensor) and found(~constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -160,11 +160,10 @@ class Distribution:
                     f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}."
                 )
         support = self.support
-        if support is not None and not constraints.is_dependent(support) and not bool(support.check(value).all()):
+        if support is not None and not constraints.is_dependent(support) and found(~support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
-                "support "
-                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def _check(self, value: Tensor) -> None:
@@ -175,6 +174,22 @@ class Distribution:
         given = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
         shown = [f"{name}: {x if x.numel() == 1 else x.size()}" for name, x in given.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Centered(Distribution):
+    """A distribution that is symmetric about its `loc`."""
+
+    loc: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean: the location."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest value: the location."""
+        return self.loc
 
 
 class ExponentialFamily(Distribution):

@@ -47,17 +47,19 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         >>> D.kl_divergence(D.Normal(0.0, 1.0), D.Normal(1.0, 1.0))
         tensor(0.5000)
     """
-    best: tuple[int, Callable] | None = None
-    for (left, right), formula in _FORMULAS.items():
-        if isinstance(p, left) and isinstance(q, right):
-            distance = type(p).__mro__.index(left) + type(q).__mro__.index(right)
-            if best is None or distance < best[0]:
-                best = distance, formula
-    if best is None:
+    formula = _FORMULAS.get((type(p), type(q))) or _closest(p, q)
+    return formula(p, q)
+
+
+def _closest(p: Distribution, q: Distribution) -> Callable[[Any, Any], Tensor]:
+    """The formula for the classes that are the fewest steps above those of the pair."""
+    fitting = [(left, right) for left, right in _FORMULAS if isinstance(p, left) and isinstance(q, right)]
+    if not fitting:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
         )
-    return best[1](p, q)
+    above_p, above_q = type(p).__mro__, type(q).__mro__
+    return _FORMULAS[min(fitting, key=lambda pair: above_p.index(pair[0]) + above_q.index(pair[1]))]
 
 
 @register_kl(Normal, Normal)

@@ -8,7 +8,7 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.distribution import Centered
 from rushlight.distributions.utils import lazy_property
 
 
@@ -17,7 +17,7 @@ def log_diagonal_sum(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Centered):
     """Normal vectors `(n)` with covariance `W @ W.T + diag(d)`, for `cov_factor` W `(n, m)` and `cov_diag` d `(n)`.
 
     By Woodbury's identity densities need a factor of an `m` by `m` matrix only, the capacitance
@@ -97,16 +97,6 @@ class LowRankMultivariateNormal(Distribution):
     def log_det(self) -> Tensor:
         """The logarithm of the covariance's determinant."""
         return 2 * log_diagonal_sum(self._capacitance_tril) + self._diag.log().sum(-1)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean: the location."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The likeliest value: the location."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

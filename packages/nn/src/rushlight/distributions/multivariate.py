@@ -8,7 +8,7 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.distribution import Centered
 from rushlight.distributions.utils import lazy_property
 
 
@@ -45,7 +45,7 @@ def lower_factor(name: str, matrix: Tensor) -> Tensor:
     return rushlight.linalg.solve_triangular(upper, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Centered):
     """Vectors `loc + L @ z` of standard normal numbers z, given by covariance `L @ L.T`, precision (its inverse) or
     `L`.
 
@@ -99,16 +99,6 @@ class MultivariateNormal(Distribution):
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         return rushlight.cholesky_inverse(self._factor).expand(self._batch_shape + self._event_shape * 2)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean: the location."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The likeliest value: the location."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.distribution import Distribution, ExponentialFamily
+from rushlight.distributions.distribution import Centered, Distribution, ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
 
 
@@ -40,7 +40,7 @@ class _LocationScale(Distribution):
         return (value - self.loc) / self.scale
 
 
-class Normal(_LocationScale, ExponentialFamily):
+class Normal(_LocationScale, Centered, ExponentialFamily):
     """The normal distribution: density `exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 pi))`.
 
     Example:
@@ -48,11 +48,6 @@ class Normal(_LocationScale, ExponentialFamily):
         >>> rushlight.distributions.Normal(0.0, 1.0).log_prob(rushlight.tensor(0.0))
         tensor(-0.9189)
     """
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean: the location."""
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:
@@ -84,13 +79,8 @@ class Normal(_LocationScale, ExponentialFamily):
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
 
-class Laplace(_LocationScale):
+class Laplace(_LocationScale, Centered):
     """Density `exp(-|x - loc| / scale) / (2 scale)`."""
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean: the location."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

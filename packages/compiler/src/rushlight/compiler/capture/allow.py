@@ -18,7 +18,7 @@ from rushlight.core.meta import Meta, Size
 LEAF_PACKAGES = ("rushlight.ops", "rushlight.linalg", "rushlight.fft", "rushlight.special", "rushlight.array_api",
                  "rushlight.nn.functional")
 LEAF_MODULES = frozenset(("rushlight", "rushlight.core.tensor", "rushlight.core.front", "rushlight.core.declare",
-                          "rushlight.core.dtypes", "rushlight.core.meta"))
+                          "rushlight.core.dtypes", "rushlight.core.meta", "rushlight.core.checks"))
 # Functions of those packages that change process state, or share or read memory outside the ops.
 NOT_LEAF = frozenset((
     "manual_seed", "seed", "initial_seed", "set_default_dtype", "set_default_device", "set_num_threads",
