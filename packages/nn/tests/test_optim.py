@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 
@@ -50,11 +51,27 @@ def test_every_optimizer_goes_downhill_and_survives_its_state(name):
     assert bowl(p).item() < 0.5 * start
     twin = nn.Parameter(p.detach().clone())
     restored = MAKERS[name]([twin])
-    restored.load_state_dict(optimizer.state_dict())
+    restored.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     for _ in range(3):
         step(p, optimizer)
         step(twin, restored)
     assert rushlight.equal(p, twin)
+
+
+def test_loaded_state_is_shared_where_it_fits():
+    p, half = nn.Parameter(rushlight.zeros(2)), nn.Parameter(rushlight.zeros(2, dtype=rushlight.float16))
+    optimizer = optim.Adam([("weight", p)])
+    bowl(p).backward()
+    optimizer.step()
+    state = optimizer.state_dict()
+    del state["param_groups"][0]["param_names"]
+    twin, other = optim.Adam([("twin", p)]), optim.Adam([half])
+    twin.load_state_dict(state)
+    other.load_state_dict(state)
+    assert all(value is optimizer.state[p][key] for key, value in twin.state[p].items())
+    assert twin.param_groups[0]["param_names"] == ["twin"]
+    kinds = {key: value.dtype for key, value in other.state[half].items()}
+    assert kinds == {"step": rushlight.float32, "exp_avg": rushlight.float16, "exp_avg_sq": rushlight.float16}
 
 
 def test_adam_follows_its_formula():

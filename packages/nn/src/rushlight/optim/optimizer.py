@@ -164,28 +164,17 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state that `state_dict` returned, by the order of the parameters.
 
-        Raises ValueError, before anything changes, when the groups do not fit.
+        Tensors that fit are taken as they are, so later steps change them in `state_dict`, too. Raises ValueError,
+        before anything changes, when the groups do not fit.
         """
         state_dict = dict(state_dict)
         for hook in self._state_hooks["load_pre"].values():
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
-        if len(groups) != len(saved):
-            raise ValueError(
-                f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has "
-                f"{len(groups)}"
-            )
-        for i, (own, other) in enumerate(zip(groups, saved)):
-            if len(own["params"]) != len(other["params"]):
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group "
-                    f"{i}: "
-                    f"{len(other['params'])} parameters, the optimizer has {len(own['params'])}"
-                )
-        by_number = dict(
-            zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups))
-        )
+        _check_groups(groups, saved)
+        numbers, params = (chain.from_iterable(g["params"] for g in side) for side in (saved, groups))
+        by_number = dict(zip(numbers, params))
         state: dict[Any, dict] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             if number in by_number:
@@ -194,18 +183,23 @@ class Optimizer:
             else:
                 state[number] = values
         self.state = state
-        self.param_groups = [{**other, "params": own["params"]} for own, other in zip(groups, saved)]
+        names = [{"param_names": own["param_names"]} if "param_names" in own else {} for own in groups]
+        self.param_groups = [
+            {**name, **other, "params": own["params"]} for name, other, own in zip(names, saved, groups)
+        ]
         for hook in self._state_hooks["load_post"].values():
             hook(self)
 
-    @staticmethod
-    def _adopt(param: Tensor, name: str, value: Any) -> Any:
-        """A copy of a state entry with the dtype of its parameter; step counts keep theirs."""
+    def _adopt(self, param: Tensor, name: str | None, value: Any) -> Any:
+        """A state entry with its tensors on the device and in the dtype of the parameter; step counts stay."""
         if isinstance(value, Tensor):
-            if name == "step" or not param.is_floating_point():
-                return value.detach().clone()
-            return value.detach().to(device=param.device, dtype=param.dtype, copy=True)
-        return deepcopy(value)
+            dtype = param.dtype if param.is_floating_point() else None
+            return value if name == "step" else value.to(device=param.device, dtype=dtype)
+        if isinstance(value, dict):
+            return {key: self._adopt(param, key, item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)([self._adopt(param, None, item) for item in value])
+        return value
 
     def __getstate__(self) -> dict:
         return {name: value for name, value in self.__dict__.items() if name != "_batches"}
@@ -246,6 +240,21 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _check_groups(groups: list[dict], saved: list[dict]) -> None:
+    """ValueError when groups of parameters differ in number or length from saved ones."""
+    if len(groups) != len(saved):
+        raise ValueError(
+            f"loaded state dict has a different number of parameter groups: {len(saved)}, the optimizer has "
+            f"{len(groups)}"
+        )
+    for i, (own, other) in enumerate(zip(groups, saved)):
+        if len(own["params"]) != len(other["params"]):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group "
+                f"{i}: {len(other['params'])} parameters, the optimizer has {len(own['params'])}"
+            )
 
 
 def check_options(name: str, **checks: tuple[Any, bool]) -> None:
