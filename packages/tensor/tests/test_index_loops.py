@@ -227,6 +227,19 @@ def test_copies_across_tiles_and_blocks(shape):
     assert np.array_equal(copy.duplicate(wide), wide)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_transposed_copies_keep_every_bit(dtype):
+    width = np.dtype(dtype).itemsize
+    bits = np.random.default_rng(0).integers(0, 256, (3, 70, 300 * width), dtype=np.uint8)
+    x = bits.view(dtype)
+    for view in (x, x[:, 5:, 1:], x[..., ::-1], x[:, :, ::2], x.transpose(1, 0, 2)):
+        turned = view.swapaxes(1, 2)
+        assert copy.duplicate(turned).tobytes() == turned.tobytes()
+        target = np.zeros(turned.shape, dtype).transpose(2, 1, 0)
+        copy.assign(target, turned.transpose(2, 1, 0))
+        assert target.tobytes() == turned.transpose(2, 1, 0).tobytes()
+
+
 @pytest.mark.parametrize("source", ["float32", "int64", "float16", "complex64"])
 def test_conversions_give_numpy_s_numbers(source):
     x = np.array([0, 1, -3, 100.5, -0.25, 65504, 1e-3, 255], np.float32).astype(source)
