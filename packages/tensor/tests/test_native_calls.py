@@ -45,6 +45,13 @@ def _same(found: rushlight.Tensor, expected: rushlight.Tensor) -> None:
     assert found._array.tobytes() == expected._array.tobytes()
 
 
+def test_single_complex_numbers_are_those_of_the_python_plans():
+    values = np.random.default_rng(0).standard_normal((2, 9, 2)).astype(np.float32).view(np.complex64)
+    for a, b in zip(*values):
+        for x, y in ((rushlight.tensor(a), rushlight.tensor(b)), (rushlight.tensor(a[0]), rushlight.tensor(b[0]))):
+            assert (x * y).numpy().tobytes() == np.multiply(x.numpy(), y.numpy()).tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_loops_give_the_bytes_of_the_python_plans(dtype):
     natively = 0
