@@ -348,6 +348,18 @@ def test_the_setting_decides(setting, expected):
     assert done.stdout.strip() == f"{expected} [2.0, 2.0, 2.0]"
 
 
+def test_python_does_the_work_where_llvmlite_cannot_be_imported():
+    program = (
+        "import sys; sys.modules['llvmlite'] = None; import rushlight; from rushlight.core import native; "
+        "x = rushlight.ones(3); print([(x + x).tolist() for _ in range(2)], native.installed())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "RUSHLIGHT_NATIVE_CALLS": "1"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]] False"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_give_the_bytes_of_numpy(dtype):
     draw = np.random.default_rng(0).standard_normal

@@ -135,6 +135,8 @@ def install() -> bool:
                 if native_fronts.install():
                     _Calls.plans = native_plans
                 native_fronts.forget_plans()
+        except ImportError:  # there is no llvmlite that works, or the interpreter is about to end
+            _Calls.wanted = False
         finally:
             _lock.release()
     return installed()
