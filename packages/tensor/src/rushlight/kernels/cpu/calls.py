@@ -6,8 +6,8 @@ words made in `rushlight.core.records`, and whose item 1 is the Python function 
 kind of call it is. Whatever it does not describe exactly goes to the Python function: that one is always right.
 
 The code is compiled by `rushlight.kernels.cpu.machine` and knows no objects, only addresses. It runs with the GIL.
-Python code can only run where memory for a tensor, storage or tuple is taken (the garbage collector may), so what is
-read before and needed after is held.
+Python code can only run where memory for a tensor, storage or tuple is taken (the garbage collector may) and where a
+last reference is given back, so what is read before and needed after is held.
 """
 
 from __future__ import annotations

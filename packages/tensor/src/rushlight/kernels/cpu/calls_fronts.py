@@ -225,9 +225,9 @@ def same_keywords(table, keywords, flat):
 
 def pick(record, table, self, args, count):
     """A part of a tensor by an integer, a slice, or a tuple of those, None and `...`."""
-    x, index = word(args), word(args + 8)
-    if count != 2 or not no_handlers(table) or not is_tensor(table, x):
+    if count != 2 or not no_handlers(table) or not is_tensor(table, word(args)):
         return PYTHON
+    x, index = word(args), word(args + 8)
     meta, kind, mask = word(x + known(table, META_SLOT)), word(index + TYPE), word(record + 8 * MASK)
     if kind == known(table, INT):
         place = (meta >> 4) & mask
@@ -316,6 +316,8 @@ def pick_slice(table, self, args, meta, mask):
     if word(entry) == meta and whole(table, word(entry + 8)) == length:
         given = stack(2)
         first = call(known(table, NEW_INTEGER), start)
+        if first == 0:
+            return first
         put_word(given, x)
         put_word(given + 8, first)
         made = found(table, word(entry + 24), given, 2)

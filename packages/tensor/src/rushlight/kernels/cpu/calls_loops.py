@@ -88,10 +88,12 @@ def update(record, table, args, count):
     run_loop(record, pointers, count + 1)
     slot = storage + known(table, VERSION_SLOT)
     before = word(slot)
-    put_word(slot, call(known(table, NEW_INTEGER), call(known(table, AS_INTEGER), before) + 1))
-    drop(table, before)
+    after = call(known(table, NEW_INTEGER), call(known(table, AS_INTEGER), before) + 1)
+    if after != 0:
+        put_word(slot, after)
+        drop(table, before)
     drop(table, storage)
-    return hold(table, x)
+    return hold(table, x) if after != 0 else 0
 
 
 def gather(record, table, args, count, pointers, numbers):

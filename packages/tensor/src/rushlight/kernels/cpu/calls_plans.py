@@ -52,9 +52,11 @@ REMEMBERED, ITSELF = 13, 14
 
 def view(record, table, self, args, count):
     """A view. Self goes on with the meta of the result, the op and its params."""
+    if count != 1 + word(record + 8 * NUMBERS):
+        return PYTHON
     x = word(args)
     array = array_of(table, x, word(record + 8 * VIEW_META), word(record + 8 * VIEW_DESCR))
-    if array == 0 or count != 1 + word(record + 8 * NUMBERS):
+    if array == 0:
         return PYTHON
     part = hold(table, array) if word(record + 8 * ITSELF) != 0 else part_of(record, table, array, args, count)
     if part == PYTHON:
@@ -162,8 +164,10 @@ CUT_LENGTH, CUT_SIZE = 6, 7
 
 def cut(record, table, self, args, count):
     """A new tensor with the elements of a row-major vector from a place on."""
+    if count != 2:
+        return PYTHON
     array, descr = word(args), word(record + 8 * COPY_DESCR)
-    if count != 2 or word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
+    if word(array + TYPE) != known(table, NDARRAY) or word(array + DESCR) != descr:
         return PYTHON
     start = whole(table, word(args + 8))
     if half(array + NDIM_OF) != 1 or half(array + FLAGS) & ROW_MAJOR == 0 or start < 0:
