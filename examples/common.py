@@ -10,7 +10,7 @@ def options(doc, out, **defaults):
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, help=" ")
     parser.add_argument("--seed", type=int, default=0, help="of the starting weights and batches")
-    parser.add_argument("--no-compile", action="store_true", help="run the model op by op")
+    parser.add_argument("--no-compile", action="store_true", help="run the training step op by op")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs", out), help="folder for the picture")
     args = parser.parse_args()
     for name in defaults:

@@ -36,7 +36,7 @@ def arguments():
     for name, default in (("epochs", 12), ("batch-size", 64), ("lr", 2e-3), ("workers", 2), ("seed", 0)):
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"default {default}")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--no-compile", action="store_true", help="run the model op by op")
+    parser.add_argument("--no-compile", action="store_true", help="run the training step op by op")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--out", type=pathlib.Path, default="runs/digits", help="folder for checkpoint and picture")
     args = parser.parse_args()
@@ -49,19 +49,14 @@ def arguments():
     return args
 
 
-def train_epoch(model, loader, optimizer, device, title):
+def train_epoch(model, step, loader, device, title):
     model.train()
-    start, total, right, seen = time.perf_counter(), 0.0, 0, 0
-    with tqdm(loader, desc=title, unit="batch", leave=False) as bar:
+    total, right, seen = 0.0, 0, 0
+    with tqdm(loader, desc=title, unit=" samples", unit_scale=loader.batch_size, leave=False) as bar:
         for x, y in bar:
-            output = model(x.to(device))
-            loss = F.cross_entropy(output, y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            total, seen = total + loss.item() * len(y), seen + len(y)
-            right, speed = right + (output.argmax(1).cpu() == y).sum().item(), seen / (time.perf_counter() - start)
-            bar.set_postfix_str(f"loss {total / seen:.4f}, accuracy {right / seen:.1%}, {speed:.0f} samples/s")
+            loss, hits = step(x.to(device), y.to(device))
+            total, right, seen = total + loss * len(y), right + hits, seen + len(y)
+            bar.set_postfix_str(f"loss {total / seen:.4f}, accuracy {right / seen:.1%}")
     return total / seen
 
 
@@ -93,8 +88,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     checkpoint = args.out / "checkpoint.pt"
     data, target = load_digits(return_X_y=True)
-    images = torch.tensor(data, dtype=torch.float32).view(-1, 1, 8, 8) / 16
-    digits = TensorDataset(images, torch.tensor(target))
+    digits = TensorDataset(torch.tensor(data / 16, dtype=torch.float32).view(-1, 1, 8, 8), torch.tensor(target))
     train, test = random_split(digits, [0.8, 0.2], torch.Generator().manual_seed(args.seed))
     train, test = DataLoader(train, args.batch_size, shuffle=True, num_workers=args.workers), DataLoader(test, 256)
     model, history, start = Net().to(args.device), [], time.perf_counter()
@@ -104,14 +98,20 @@ def main():
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         history = state["history"]
-    fast = model if args.no_compile else torch.compile(model)
+    @torch.compile(disable=args.no_compile)
+    def step(x, y):
+        loss = F.cross_entropy(output := model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item(), (output.argmax(1) == y).sum().item()
     for epoch in range(len(history) + 1, args.epochs + 1):
-        loss = train_epoch(fast, train, optimizer, args.device, f"epoch {epoch}/{args.epochs}")
-        accuracy, _ = evaluate(fast, test, args.device)
+        loss = train_epoch(model, step, train, args.device, f"epoch {epoch}/{args.epochs}")
+        accuracy, _ = evaluate(model, test, args.device)
         history.append({"training loss": loss, "test accuracy": accuracy})
         print(f"epoch {epoch:2d}  loss {loss:.4f}  test accuracy {accuracy:.2%}")
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "history": history}, checkpoint)
-    accuracy, confusion = evaluate(fast, test, args.device)
+    accuracy, confusion = evaluate(model, test, args.device)
     draw(history, confusion, args.out / "digits.png")
     print(f"test accuracy {accuracy:.2%} after {time.perf_counter() - start:.1f} s; results are in {args.out}")
 

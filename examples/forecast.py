@@ -74,20 +74,24 @@ def main():
     (seen, ahead), (test_seen, test_ahead) = windows(series[:split]), windows(series[split - SEEN:])
     scale = ahead.std()
     model, losses, start = Forecaster(args.width), [], time.perf_counter()
-    fast = model if args.no_compile else torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     steps = args.epochs * -(-len(seen) // args.batch_size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, total_steps=steps)
+
+    @torch.compile(disable=args.no_compile)
+    def step(seen, ahead):
+        loss = F.mse_loss(model(seen), ahead)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
     with trange(args.epochs, unit="epoch") as bar:
         for _ in bar:
             for batch in torch.randperm(len(seen)).split(args.batch_size):
-                loss = F.mse_loss(fast(seen[batch] / scale), ahead[batch] / scale)
-                optimizer.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
+                losses.append(step(seen[batch] / scale, ahead[batch] / scale))
                 schedule.step()
-                losses.append(loss.item())
             bar.set_postfix_str(f"loss {np.mean(losses[-10:]):.4f}")
     with torch.no_grad():
         guesses = model(test_seen / scale) * scale

@@ -99,16 +99,21 @@ def main():
     count = sum(p.numel() for p in model.parameters())
     print(f"{len(text):,} characters, {len(letters)} letters, {count:,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.99), weight_decay=0.1)
-    step_model = model if args.no_compile else torch.compile(model)
+
+    @torch.compile(disable=args.no_compile)
+    def step(tokens, targets):
+        _, loss = model(tokens, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
     start, smooth, curve = time.perf_counter(), None, []
     with trange(args.steps, unit="step") as bar:
         for _ in bar:
-            _, loss = step_model(*batch(train))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
+            loss = step(*batch(train))
+            smooth = loss if smooth is None else 0.95 * smooth + 0.05 * loss
             curve.append(smooth)
             bar.set_postfix(loss=f"{smooth:.3f}")
     model.eval()

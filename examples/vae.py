@@ -91,16 +91,21 @@ def main():
     loader = DataLoader(train, args.batch_size, shuffle=True)
     images, digits = test[list(range(len(test)))]
     model, start = VAE(args.width, args.latent), time.perf_counter()
-    fast = model if args.no_compile else torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+
+    @torch.compile(disable=args.no_compile)
+    def step(x):
+        drawing, numbers = loss_parts(model, x)
+        optimizer.zero_grad()
+        (drawing + numbers).backward()
+        optimizer.step()
+        return drawing.item(), numbers.item()
+
     with trange(args.epochs, unit="epoch") as bar:
         for _ in bar:
             for x, _ in loader:
-                drawing, numbers = loss_parts(fast, x)
-                optimizer.zero_grad()
-                (drawing + numbers).backward()
-                optimizer.step()
-            bar.set_postfix_str(f"drawing {drawing.item():.2f}, numbers {numbers.item():.2f}")
+                drawing, numbers = step(x)
+            bar.set_postfix_str(f"drawing {drawing:.2f}, numbers {numbers:.2f}")
     loss = evaluate(model, images)
     draw(model, images, digits, args.out / "vae.png")
     print(f"test loss {loss:.2f} nats per image after {time.perf_counter() - start:.1f} s; results are in {args.out}")

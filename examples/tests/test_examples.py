@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import rushlight
+
 pytest.importorskip("matplotlib")
 
 EXAMPLES = Path(__file__).resolve().parent.parent
@@ -44,6 +46,20 @@ def test_trains_and_draws(name, run, tmp_path):
     status, out, _ = run(name, *options, "--no-compile", "--out", tmp_path)
     assert status == 0 and says in out
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_compiles_its_whole_training_step(name, run, tmp_path, monkeypatch):
+    pytest.importorskip(NEEDS[name])
+    compile, compiled = rushlight.compile, []
+
+    def strict(**options):
+        compiled.append(compile(fullgraph=True, **options))
+        return compiled[-1]
+
+    monkeypatch.setattr(rushlight, "compile", strict)
+    status, out, _ = run(name, *QUICK[name][0], "--out", tmp_path)
+    assert status == 0 and QUICK[name][1] in out and len(compiled) == 1
 
 
 @pytest.mark.parametrize("name", QUICK)
