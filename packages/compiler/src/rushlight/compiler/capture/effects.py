@@ -30,7 +30,7 @@ from rushlight.compiler.capture.value import (
     Value,
 )
 from rushlight.compiler.capture.view import DELETED, DictV, ExistingSetV, ListV
-from rushlight.compiler.graph.ir import Value as Node
+from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import preserve_format
@@ -65,8 +65,8 @@ class Epilogue:
     def __init__(self, session: Session, writer: Writer) -> None:
         self.session, self.writer = session, writer
         self.recorder = session.recorder
-        self.outputs: list[Node] = []
-        self.owner: dict[Node, Tracer | None] = {}
+        self.outputs: list[GraphValue] = []
+        self.owner: dict[GraphValue, Tracer | None] = {}
         self.sources: dict[Source, str] = {}
         self.made: dict[int, str] = {}
         self.keep: list[Any] = []
@@ -134,7 +134,7 @@ class Epilogue:
             mark(value)
         for node in reversed(self.recorder.graph.nodes):
             indexed = node.op.kind == "structured" and any(
-                isinstance(x, Node) and x.meta.dtype.category == 1 for x in node.inputs)
+                isinstance(x, GraphValue) and x.meta.dtype.category == 1 for x in node.inputs)
             if indexed and node not in live:
                 self._output(node.outputs[0], None)
                 mark(node.outputs[0])
@@ -294,7 +294,7 @@ class Epilogue:
         part = "" if step.index is None else f"[{step.index}]"
         return self._assign(f"{self.writer.hold(step.op)}.apply(({operands},), {self.writer.hold(step.params)}){part}")
 
-    def _output(self, node: Node, owner: Tracer | None) -> str:
+    def _output(self, node: GraphValue, owner: Tracer | None) -> str:
         if node in self.owner:
             return f"o{self.outputs.index(node)}"
         self.owner[node] = owner

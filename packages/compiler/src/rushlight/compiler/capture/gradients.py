@@ -124,8 +124,10 @@ def backward(session: Session, loss: Value, gradient: Value, keep: bool) -> None
     from rushlight.compiler.aot.joint import gradients_of  # so does this module
 
     recorder = session.recorder
-    if not isinstance(loss, TensorV) or not loss.tracer._meta.requires_grad or recorder.sealed:
-        raise Abort("a backward pass that eager execution refuses or that starts from an existing tensor")
+    if not isinstance(loss, TensorV) or not loss.tracer._meta.requires_grad:
+        raise Abort("a backward pass that eager execution refuses")
+    if recorder.sealed:
+        raise Abort("a backward pass after an optimizer's step")
     value = recorder.current(loss.tracer)
     with no_grad():
         start = recorder.current(_start(session, loss.tracer, gradient))
