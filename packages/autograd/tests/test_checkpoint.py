@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 import rushlight
+from rushlight import func
 from rushlight.autograd import graph
 from rushlight.utils.checkpoint import (
     CheckpointError,
@@ -415,6 +416,29 @@ def test_arguments_must_not_change_before_the_second_pass(inside):
             change.add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
+
+
+def of_checkpoint(x):
+    return checkpoint(lambda x: ((x * x).exp() * x).sum(), x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize("transform", [func.jacfwd, func.jacrev, lambda f: lambda x: func.jvp(f, (x,), (x,))[1]])
+def test_derivatives_of_gradients(transform, early_stop):
+    x = rushlight.tensor([0.5, -0.25], dtype=rushlight.float64)
+    with set_checkpoint_early_stop(early_stop):
+        found = transform(func.grad(of_checkpoint))(x)
+    expected = transform(func.grad(lambda x: ((x * x).exp() * x).sum()))(x)
+    assert rushlight.allclose(found, expected)
+
+
+def test_backward_after_a_level_of_vmap_has_ended():
+    x, w = rushlight.tensor([[0.5, -0.25], [1, 2]]), leaf(0.5, 1)
+    nested = func.vmap(func.vmap(lambda x, y: of_checkpoint(x * w) * y, (None, 0)), (0, None))
+    nested(x, rushlight.ones(3)).sum().backward()
+    found, w.grad = w.grad, None
+    sum(3 * of_checkpoint(part * w) for part in x).backward()
+    assert rushlight.allclose(found, w.grad)
 
 
 def test_small_helpers():

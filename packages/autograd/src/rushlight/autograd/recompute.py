@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from rushlight.autograd.batches import BatchLevel
 from rushlight.autograd.duals import detached
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.autograd.modes import enable_grad, mode
@@ -169,6 +170,7 @@ class Frame:
         self.function, self.context, self.check, self.early_stop = function, context, check, early_stop
         self.logs: list[_Log] | None = [] if debug else None
         self.surroundings = settings.surroundings()
+        self.levels = [level for level in dispatch.handlers() if isinstance(level, BatchLevel)]
         self.state = get_rng_state() if rng else None
         self.slots: list[_Slot] = []
         # Inside of another checkpoint the arguments are intermediate tensors, which that one does not want kept either.
@@ -204,12 +206,13 @@ class Frame:
         """The second pass: fills the slots, until they are used or the backward pass is over."""
         found: list[Tensor] = []
         expected = len(self.slots)
+        early_stop = self.early_stop and dispatch.current() is None  # handlers have yet to see the last operation
 
         def keep(x: Tensor) -> Tensor:
             if len(found) == expected:
                 raise self._error("recomputation is trying to save more tensors than the original forward pass did")
-            found.append(detached(x))
-            if self.early_stop and len(found) == expected:
+            found.append(x)
+            if early_stop and len(found) == expected:
                 raise _Enough
             return x
 
@@ -218,6 +221,7 @@ class Frame:
             random_state(self.state),
             enable_grad(),
             saved_tensors_hooks(keep, lambda x: x),
+            self._levels_again(),
             self.surroundings(),
             self.context,
             contextlib.suppress(_Enough),
@@ -234,10 +238,18 @@ class Frame:
                     f"recomputed values for tensor {slot.index} have different metadata than during the forward pass: "
                     f"{slot.meta} then, {_described(x)} now"
                 )
-            slot.tensor = x
+            slot.tensor = detached(x)  # now that the operation that made it is over, it has its tangents
         at_end = mode.at_end if settings.group is None else settings.group._at_end
         if at_end is not None:
             at_end.append(self._forget)
+
+    def _levels_again(self) -> Context:
+        """The levels of `vmap` around the first pass that have ended since."""
+        stack, active = ExitStack(), dispatch.handlers()
+        for level in self.levels:
+            if level not in active:
+                stack.enter_context(dispatch.push(level))
+        return stack
 
     def _forget(self) -> None:
         for slot in self.slots:
