@@ -159,6 +159,14 @@ def test_filling_tensors_of_other_kinds():
             rushlight.empty(2).uniform_(2, 1)
 
 
+def test_the_argument_that_is_named_from():
+    assert rushlight.empty(9).uniform_(**{"from": 2, "to": 3}).min() >= 2
+    assert rushlight.empty(9).random_(**{"from": 4, "to": 5}).tolist() == [4] * 9
+    for fill in (rushlight.empty(2).uniform_, rushlight.empty(2).random_):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'form'"):
+            fill(form=1)
+
+
 @pytest.mark.parametrize("count", [3, 1000])
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan"), float("inf")])
 def test_what_is_no_probability(count, wrong):

@@ -67,6 +67,14 @@ def filled_by(input: Tensor, values: Tensor) -> Tensor:
     return copy_(input, values)
 
 
+def _named_from(name: str, from_: Any, named: dict[str, Any]) -> Any:
+    """The argument `from`: a word of Python's, so that it is a keyword only in a dictionary of them."""
+    for other in named:
+        if other != "from":
+            raise TypeError(f"{name}: got an unexpected keyword argument {other!r}")
+    return named.get("from", from_)
+
+
 @function(out=False, public=False)
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **named: float
@@ -78,8 +86,8 @@ def uniform_(
         >>> bool((rushlight.zeros(9).uniform_(2, 3) >= 2).all())
         True
     """
-    m = input._meta
-    op, params, count = _uniform_draw(m.shape, m.dtype, m.device, named.get("from", from_), to)
+    m, low = input._meta, _named_from("uniform_", from_, named) if named else from_
+    op, params, count = _uniform_draw(m.shape, m.dtype, m.device, low, to)
     values = op.apply((generator or default_generator).take(count), params)
     return filled_by(input, values.view(m.dtype).squeeze(-1) if m.dtype.is_complex else values)
 
@@ -209,8 +217,8 @@ def random_(
         >>> bool((rushlight.zeros(9).random_(2) < 2).all())
         True
     """
-    low, d = named.pop("from", from_), input.dtype
-    if to is None and low is not None and "from" not in named:
+    low, d = _named_from("random_", from_, named), input.dtype
+    if to is None and low is not None:
         low, to = 0, low
     if to is None:
         digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.get(d.name)
