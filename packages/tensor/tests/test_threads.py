@@ -13,6 +13,8 @@ import traceback
 import pytest
 
 import rushlight
+from rushlight.core import devices, dispatch
+from rushlight.core.op import HANDLERS
 
 N = 200
 
@@ -134,3 +136,26 @@ def test_a_forked_child_computes(threads):
         stop.set()
         for thread in others:
             thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_in_the_blocks_of_its_own_thread_only():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with rushlight.device("meta"), dispatch.push(None):
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait()
+    try:
+        assert in_child(lambda: devices.defaults == [devices.cpu] and not HANDLERS) == 0
+        with rushlight.device("meta"):
+            assert in_child(lambda: rushlight.zeros(1).is_meta and len(devices.defaults) == 2) == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert devices.defaults == [devices.cpu] and not HANDLERS

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from rushlight.core import fork
+
 KNOWN_TYPES = ("cpu", "cuda", "meta")
 
 
@@ -106,6 +108,13 @@ class _Scopes(threading.local):
             _Scopes._open -= 1
             if _Scopes._open == 0:
                 defaults.pop()
+
+
+@fork.in_child
+def _after_fork() -> None:
+    """The blocks of other threads are none of the child's."""
+    _Scopes._lock, _Scopes._open = threading.Lock(), len(_scopes.stack)
+    defaults[1:] = [_in_scope] if _scopes.stack else []
 
 
 cpu = device("cpu")

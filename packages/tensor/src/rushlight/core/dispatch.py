@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from rushlight.core import fork
 from rushlight.core.op import HANDLERS, Op
 
 
@@ -27,6 +28,12 @@ class _Local(threading.local):
 
 
 _local = _Local()
+
+
+@fork.in_child
+def _after_fork() -> None:
+    """The handlers of other threads are none of the child's."""
+    HANDLERS[:] = _local.stack
 
 
 def current() -> Handler | None:
@@ -47,11 +54,11 @@ def push(handler: Handler | None) -> Iterator[None]:
     try:
         yield
     finally:
+        HANDLERS.pop()  # whatever happens below: calls ask for handlers as long as one is here
         at = len(stack) - 1
         while stack[at] is not handler:
             at -= 1
         del stack[at]
-        HANDLERS.pop()
 
 
 class below:
