@@ -432,6 +432,19 @@ def test_derivatives_of_gradients(transform, early_stop):
     assert rushlight.allclose(found, expected)
 
 
+@pytest.mark.parametrize("chosen", [["exp"], ["matmul", "sin"]])
+def test_selective_in_forward_mode(chosen):
+    def function(x):
+        return ((x @ x).exp() @ x).sin().sum()
+
+    def selective(x):
+        contexts = functools.partial(create_selective_checkpoint_contexts, chosen)
+        return checkpoint(function, x, use_reentrant=False, context_fn=contexts)
+
+    x = rushlight.tensor([[0.5, -0.25], [0.125, 0.75]], dtype=rushlight.float64)
+    assert rushlight.allclose(func.hessian(selective)(x), func.hessian(function)(x))
+
+
 def test_backward_after_a_level_of_vmap_has_ended():
     x, w = rushlight.tensor([[0.5, -0.25], [1, 2]]), leaf(0.5, 1)
     nested = func.vmap(func.vmap(lambda x, y: of_checkpoint(x * w) * y, (None, 0)), (0, None))

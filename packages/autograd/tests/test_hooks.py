@@ -253,3 +253,16 @@ def test_pack_hook_must_not_write_to_what_it_gets():
         pytest.raises(RuntimeError, match="modifying its input in place"),
     ):
         x.exp()
+
+
+def test_tensors_that_are_kept_otherwise_have_their_tangents():
+    def function(x):
+        return ((x * x).exp() * x).sum()
+
+    def packed(x):
+        with graph.saved_tensors_hooks(lambda t: t.tolist(), lambda kept: rushlight.tensor(kept, dtype=x.dtype)):
+            return function(x)
+
+    x = rushlight.tensor([0.5, -0.25], dtype=rushlight.float64)
+    tangents = [rushlight.func.jvp(rushlight.func.grad(f), (x,), (x,))[1] for f in (packed, function)]
+    assert rushlight.allclose(*tangents)

@@ -204,16 +204,17 @@ def all_tangents(x: Tensor) -> list[tuple[Level, Tensor]]:
 
 def detached(x: Tensor) -> Tensor:
     """A tensor without history but with the same tangents: cut off from the graph of reverse mode only."""
-    return _with_tangents_of(x, batches.cut_off(x))
+    return with_tangents_of(x, batches.cut_off(x))
 
 
 def lifted(x: Tensor) -> Tensor:
     """A tensor as one of the innermost level of `vmap`, with the same tangents; see `rushlight.autograd.batches`."""
     y = batches.lifted(x)
-    return x if y is x else _with_tangents_of(x, y)
+    return x if y is x else with_tangents_of(x, y)
 
 
-def _with_tangents_of(x: Tensor, y: Tensor) -> Tensor:
+def with_tangents_of(x: Tensor, y: Tensor) -> Tensor:
+    """The tensor `y`, with the tangents that `x` has."""
     for level, tangent in all_tangents(x):
         level.set(y, tangent)
     return y
@@ -222,6 +223,11 @@ def _with_tangents_of(x: Tensor, y: Tensor) -> Tensor:
 def leaf(x: Tensor) -> Tensor:
     """A leaf to differentiate by in the place of a tensor, with the same tangents."""
     return detached(lifted(x)).requires_grad_()
+
+
+def are_active() -> bool:
+    """Is this thread inside of a level?"""
+    return bool(_local.levels)
 
 
 def have_history() -> bool:

@@ -131,6 +131,7 @@ class _Slot:
     """Stands for a tensor that was not kept."""
 
     __slots__ = ("index", "meta", "tensor")
+    has_tangents = True  # of forward mode: those of the tensor that the second pass makes
 
     def __init__(self, index: int, x: Tensor) -> None:
         self.index, self.meta, self.tensor = index, _described(x), None

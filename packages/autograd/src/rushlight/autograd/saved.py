@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.autograd.duals import are_active, with_tangents_of
 from rushlight.autograd.modes import mode, set_enabled
 from rushlight.autograd.node import FREED_MESSAGE, Edge, OpNode
 from rushlight.autograd.state import edge_of, new_state
@@ -16,13 +17,16 @@ Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 class Packed:
     """A saved tensor in the form that a pack hook gave it, and its place in the graph."""
 
-    __slots__ = ("value", "unpack", "edge")
+    __slots__ = ("value", "unpack", "edge", "original")
 
     def __init__(self, x: Tensor, hooks: Hooks, edge: Edge | None) -> None:
         self.edge = edge
         version = x._version
         self.value = quietly(hooks[0], x)
         self.unpack = hooks[1]
+        # In forward mode a result gets its tangents after it was saved, so they are asked for when it is unpacked.
+        keep = are_active() and self.value is not x and not getattr(self.value, "has_tangents", False)
+        self.original = x if keep else None
         if x._version != version:
             raise RuntimeError(
                 "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place, which the program "
@@ -34,6 +38,8 @@ class Packed:
         x = quietly(self.unpack, self.value)
         if not isinstance(x, Tensor):
             raise TypeError(f"saved_tensors_hooks: the unpack hook must return a Tensor, got {type(x).__name__}")
+        if self.original is not None:
+            x = with_tangents_of(self.original, x)
         if self.edge is None or x._meta.requires_grad:
             return x
         opened = wrap(x._array, x._meta.with_grad(True), x.storage())
