@@ -206,6 +206,15 @@ def test_meta_modules_take_memory_or_values_but_cannot_be_copied():
     assert not any(p.is_meta for p in nn.Linear(2, 2, device="meta").to_empty(device="cpu").parameters())
 
 
+def test_shared_memory_takes_all_that_a_module_holds():
+    model = nn.Sequential(nn.Conv2d(2, 3, 2).to(memory_format=rushlight.channels_last), nn.BatchNorm2d(3))
+    before, parameters = {name: x.clone() for name, x in model.state_dict().items()}, list(model.parameters())
+    assert model.share_memory() is model
+    assert all(a is b for a, b in zip(parameters, model.parameters()))
+    assert all(x.is_shared() and rushlight.equal(x, before[name]) for name, x in model.state_dict().items())
+    assert model[0].weight.is_contiguous(memory_format=rushlight.channels_last)
+
+
 def test_memory_format_is_for_images():
     layer = nn.Conv2d(2, 3, 3).to(memory_format=rushlight.channels_last)
     assert layer.weight.is_contiguous(memory_format=rushlight.channels_last) and layer.bias.is_contiguous()

@@ -97,6 +97,28 @@ def _work(index, queue, fails):
     queue.put((index, rushlight.full((2,), float(index))))
 
 
+def _add(index, x, column, queue):
+    x[index] += 1
+    queue.put(column)
+    queue.get()  # wait until the other side has the memory
+
+
+def test_processes_see_what_others_write_to_shared_memory():
+    from rushlight import multiprocessing  # beside its use: it brings names of Python's with it
+
+    x = rushlight.zeros(2, 3).t().share_memory_()
+    assert x.is_shared() and x.stride() == (1, 3)
+    context = multiprocessing.get_context("spawn")
+    queue, column = context.Queue(), x[:, 1]
+    running = multiprocessing.spawn(_add, (x, column, queue), join=False)
+    received = queue.get(timeout=60)
+    received += 5
+    assert x.tolist() == [[1.0, 6.0], [0.0, 5.0], [0.0, 5.0]]
+    queue.put(None)
+    while not running.join():
+        pass
+
+
 def test_spawned_processes_send_tensors_and_errors():
     from rushlight import multiprocessing  # beside its use: it brings names of Python's with it
 

@@ -1,6 +1,7 @@
 """Python's `multiprocessing`, with what PyTorch adds to it: `rushlight.multiprocessing`.
 
-Tensors that are sent to other processes are copied; memory that processes share is for `utils.data`, which manages it.
+Tensors that are sent to other processes are copied, but those in shared memory (`Tensor.share_memory_`,
+`nn.Module.share_memory`): of these all processes see the same elements.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ class ProcessRaisedException(Exception):
     """A process that `spawn` started has raised an error."""
 
 
+_LONGEST = 30_000  # characters of an error: what a pipe holds before somebody reads it
+
+
 def _run(fn: Callable, index: int, args: tuple, told: Connection) -> None:
     try:
         fn(index, *args)
     except BaseException:
-        told.send(traceback.format_exc())
+        told.send(traceback.format_exc()[-_LONGEST:])
         raise SystemExit(1) from None
 
 
@@ -103,17 +107,17 @@ def spawn(
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways to share tensors: none but copying them."""
+    """How tensors get to other processes that nobody has put into shared memory: as copies."""
     return {"copy"}
 
 
 def get_sharing_strategy() -> str:
-    """How tensors get to other processes."""
+    """How tensors get to other processes that nobody has put into shared memory."""
     return "copy"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Takes the names of PyTorch's strategies; tensors are copied all the same. ValueError for other names."""
+    """Takes the names of PyTorch's strategies, and changes nothing. ValueError for other names."""
     if new_strategy not in ("copy", "file_descriptor", "file_system"):
         raise ValueError(f"set_sharing_strategy: unknown strategy {new_strategy!r}")
 

@@ -13,10 +13,10 @@ import numpy as np
 from rushlight.core import layout as layouts
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
-from rushlight.core.meta import of_array
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, set_memory
 from rushlight.ops.copy import fill_
+from rushlight.ops.duplicate import over_storage
 from rushlight.ops.strided import as_strided
 from rushlight.ops.view import reshaped
 
@@ -49,8 +49,8 @@ def is_pinned(input: Tensor, device: Any = None) -> bool:
 
 @function(out=False, public=False)
 def share_memory_(input: Tensor) -> Tensor:
-    """Move the memory of this tensor to where processes forked from this one see it, too, with the changes that each
-    makes.
+    """Move the memory of this tensor to where processes that get it from this one see it, too, with the changes that
+    each makes: they are forked, or get it from `multiprocessing`, as an argument or through a queue.
 
     Views made before keep the old memory. Raises RuntimeError for tensors that are not in main memory.
     """
@@ -58,17 +58,21 @@ def share_memory_(input: Tensor) -> Tensor:
         raise RuntimeError(f"share_memory_: only tensors in main memory can be shared, this one is on {input.device}")
     if is_shared(input):
         return input
-    m = input._meta
-    shared = np.frombuffer(mmap.mmap(-1, max(input.nbytes, 1)), m.numpy, m.numel).reshape(m.shape)
-    np.copyto(shared, input._array)
-    set_memory(input, shared, of_array(shared, m.device, m.requires_grad), Storage(shared))
+    from rushlight.core.shared import SharedMemory  # few programs need it, and multiprocessing takes time to load
+
+    m, size = input._meta, input.storage().nbytes()
+    shared = Storage(np.frombuffer(SharedMemory.made(size), np.uint8))
+    shared.base[:size] = input.storage().bytes
+    moved = over_storage(shared, input.storage_offset(), m.shape, m.strides, m.dtype)
+    set_memory(input, moved._array, m, shared)
     return input
 
 
 @function(out=False, public=False)
 def is_shared(input: Tensor) -> bool:
-    """Do forked processes share the memory?"""
-    return isinstance(getattr(input.storage().base.base, "obj", input.storage().base.base), mmap.mmap)
+    """Do other processes share the memory?"""
+    base = input.storage().base.base
+    return isinstance(getattr(base, "obj", base), mmap.mmap)
 
 
 @function(out=False, public=False)

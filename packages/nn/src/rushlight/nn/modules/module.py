@@ -301,10 +301,11 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
                     parameter.grad = rushlight.zeros_like(parameter.grad)
 
     def share_memory(self) -> Module:
-        """Raises RuntimeError: parameters in shared memory are not supported."""
-        raise RuntimeError(
-            "share_memory: rushlight does not place parameters in shared memory; send a state_dict instead"
-        )
+        """Move all parameters and buffers to memory that other processes of the program share, and return the module.
+
+        Gradients that there are move, too. See `Tensor.share_memory_`.
+        """
+        return self._apply(lambda tensor: tensor.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's calls in place with `rushlight.compile`."""
