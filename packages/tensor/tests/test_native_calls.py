@@ -14,7 +14,7 @@ import pytest
 
 import rushlight
 from rushlight.core import dispatch, native
-from rushlight.core.op import INPLACE, REGISTRY
+from rushlight.core.op import INPLACE, REGISTRY, plan_key
 
 pytestmark = pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
 BUILTIN = type(len)
@@ -43,6 +43,23 @@ def _same(found: rushlight.Tensor, expected: rushlight.Tensor) -> None:
     assert found._storage is None and found._auto is None
     assert found._array.flags.num == expected._array.flags.num and found._array.strides == expected._array.strides
     assert found._array.tobytes() == expected._array.tobytes()
+
+
+@pytest.mark.parametrize(("kind", "least"), [("view", 20), ("structured", 4)])
+def test_samples_of_operations_give_what_the_python_plans_give(kind, least):
+    natively = 0
+    for op in REGISTRY.values():
+        for sample in op.samples() if op.kind == kind and not op.mutates else ():
+            operands = tuple([rushlight.tensor(x) if isinstance(x, np.ndarray) else x for x in sample.operands])
+            found = op.apply(operands, sample.params)
+            plan = op.plans[plan_key(operands, sample.params)]
+            if type(plan) is BUILTIN:
+                expected = plan.__self__[1](*operands)
+                natively += 1
+                assert found._meta is expected._meta and found._storage is expected._storage, op
+                assert found._array.strides == expected._array.strides and found._auto == expected._auto, op
+                assert found._array.tobytes() == expected._array.tobytes(), op
+    assert natively >= least
 
 
 def test_single_complex_numbers_are_those_of_the_python_plans():
