@@ -128,7 +128,7 @@ def _field(thing: Any, offset: int) -> int:
 
 
 def layouts_as_known() -> bool:
-    """Do fields lie where `calls` looks for them?"""
+    """Do fields lie where `calls` looks for them, and is this the numpy whose functions we call by number?"""
     class Own(Tensor):
         pass
 
@@ -139,7 +139,8 @@ def layouts_as_known() -> bool:
     number, whole, listed, named = 1.5, 77, [x, base], {"a": x}
     part, interface = slice(x, base, number), array.__array_interface__
     return (
-        _field(number, c.TYPE) == id(float)
+        np.lib.NumpyVersion(np.__version__).major == 2
+        and _field(number, c.TYPE) == id(float)
         and [_field(kind, c.SUPERCLASS) for kind in (Own, bool, Tensor)] == [id(Tensor), id(int), id(Tensor.__base__)]
         and ctypes.c_double.from_address(id(number) + c.FLOAT_VALUE).value == number
         and _field(whole, c.DIGITS) & 0xFFFFFFFF == whole
