@@ -28,6 +28,22 @@ PROGRAM = """
         raise AssertionError
 """
 
+SPAWNING = """
+    import torch
+    import torch.multiprocessing as mp
+
+    def work(x):
+        assert torch.__name__ == "rushlight"
+        x += 1
+
+    if __name__ == "__main__":
+        x = torch.zeros(2).share_memory_()
+        process = mp.get_context("spawn").Process(target=work, args=(x,))
+        process.start()
+        process.join()
+        assert x.tolist() == [1.0, 1.0]
+"""
+
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run(
@@ -39,6 +55,13 @@ def test_a_program_runs_with_its_arguments(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM))
     done = run(script, "--steps", 3)
+    assert done.returncode == 0, done.stderr
+
+
+def test_processes_that_a_program_spawns_import_the_same(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(SPAWNING))
+    done = run(script)
     assert done.returncode == 0, done.stderr
 
 

@@ -113,6 +113,19 @@ def _is_foreign(name: str, module: Any) -> bool:
     return module is not sys.modules.get(ours) and module is not _namespace(ours)
 
 
+class _Arguments(list):
+    """The program's arguments. A process that it spawns gets a copy before it imports anything of the program: that is
+    the time for `install()` there."""
+
+    def __reduce__(self) -> tuple:
+        return _received, (list(self),)
+
+
+def _received(arguments: list[str]) -> _Arguments:
+    install()
+    return _Arguments(arguments)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a script as `__main__` with its own arguments."""
     parser = argparse.ArgumentParser(prog="python -m rushlight.as_torch", description=__doc__.split("\n")[0])
@@ -122,10 +135,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not args.script.is_file():
         parser.error(f"there is no file {args.script}")
     install()
-    sys.argv = [str(args.script), *args.arguments]
+    sys.argv = _Arguments([str(args.script), *args.arguments])
     sys.path.insert(0, str(args.script.resolve().parent))
     runpy.run_path(str(args.script), run_name="__main__")
 
 
 if __name__ == "__main__":
-    main()
+    # By its own name, under which processes find what they get from it.
+    import_module("rushlight.as_torch").main()
