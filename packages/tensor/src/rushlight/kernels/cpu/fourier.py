@@ -24,7 +24,7 @@ from rushlight.kernels.cpu import pool
 
 LARGE = 1 << 15  # elements from which loading a module is worth it
 _THREADS = 1 << 18  # elements from which threads are
-_MODULE = "scipy.fft._pocketfft.pypocketfft"
+_MODULES = ("scipy.fft._duccfft.pyduccfft", "scipy.fft._pocketfft.pypocketfft")  # from scipy 1.18 on, and before
 _loading = threading.Lock()
 
 # How numpy calls the scaling of a forward and of a backward transform.
@@ -33,19 +33,22 @@ _BACKWARD: dict[float, Any] = {0.0: "forward", 0.5: "ortho", 1.0: "backward"}
 
 
 @cache
-def pocketfft() -> Any:
+def scipy_transforms() -> Any:
     """scipy's extension module; None where it is not found."""
     with _loading:
-        module = sys.modules.get(_MODULE) or _loaded()
-        if module is not None:
-            sys.modules[_MODULE] = module  # where `import scipy.fft` looks, too
-        return module
+        for name in _MODULES:
+            module = sys.modules.get(name) or _loaded(name)
+            if module is not None:
+                sys.modules[name] = module  # where `import scipy.fft` looks, too
+                return module
+    return None
 
 
-def _loaded() -> Any:
+def _loaded(name: str) -> Any:
     package = find_spec("scipy.fft")
     folders = package.submodule_search_locations if package is not None else None
-    found = PathFinder.find_spec(_MODULE, [f"{folder}/_pocketfft" for folder in folders or ()])
+    own = name.split(".")[-2]
+    found = PathFinder.find_spec(name, [f"{folder}/{own}" for folder in folders or ()])
     if found is None or found.loader is None:
         return None
     module = module_from_spec(found)
@@ -57,7 +60,7 @@ def _for_large(array: np.ndarray) -> tuple[Any, int]:
     """What transforms an array if numpy shall not, and on how many threads."""
     if array.size < LARGE:
         return None, 1
-    return pocketfft(), pool.get_num_threads() if array.size >= _THREADS else 1
+    return scipy_transforms(), pool.get_num_threads() if array.size >= _THREADS else 1
 
 
 def c2c(z: np.ndarray, axes: tuple[int, ...], scaling: float, forward: bool) -> np.ndarray:
