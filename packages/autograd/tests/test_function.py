@@ -233,3 +233,29 @@ def test_without_grad_nothing_is_recorded():
     with rushlight.no_grad():
         assert Exp.apply(leaf(1)).grad_fn is None
     assert Exp.apply(rushlight.ones(1)).grad_fn is None
+
+
+def test_saved_outputs_have_tangents():
+    """Forward mode over the gradient of a Function that keeps its output."""
+
+    class Exp(rushlight.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.exp()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(output)
+            ctx.save_for_forward(output)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * ctx.saved_tensors[0]
+
+    x = rushlight.tensor([0.5, -1.0])
+    slope = rushlight.func.grad(lambda x: Exp.apply(x).sum())
+    assert rushlight.allclose(rushlight.func.jvp(slope, (x,), (x,))[1], x * x.exp())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.batches import BatchLevel
-from rushlight.autograd.duals import Level
+from rushlight.autograd.duals import Level, apart, are_active
 from rushlight.autograd.fit import fit
 from rushlight.autograd.function_jvp import push_function
 from rushlight.autograd.function_record import recorded
@@ -299,6 +299,10 @@ class Function:
         finally:
             set_enabled(before)
         single = not isinstance(output, tuple)
+        if are_active():  # what is saved of an output shares its array, and with that its tangents
+            for y in (output,) if single else output:
+                if isinstance(y, Tensor) and not any(y is x for x in args):
+                    apart(y)
         outputs = recorded(ctx, tensors, (output,) if single else output, recording)
         return ctx, outputs[0] if single else outputs
 

@@ -32,7 +32,8 @@ def push_function(level: Level, function: Any, ctx: Any, args: tuple, tangents: 
         if any(y is x for x in args):  # changed in place
             level.write(y, tangent)
         else:
-            level.set(apart(y), tangent)
+            shared = any(isinstance(x, Tensor) and y._array is x._array for x in args)
+            level.set(apart(y) if shared else y, tangent)
 
 
 def _missing(ctx: Any, x: Any) -> Tensor | None:
