@@ -7,7 +7,7 @@ import pytest
 
 import rushlight
 from rushlight.autograd import Function
-from rushlight.func import grad, jacfwd, jacrev, vmap
+from rushlight.func import grad, jacfwd, jacrev, jvp, vmap
 
 X = rushlight.tensor(np.linspace(-1, 2, 24).reshape(2, 3, 4))
 
@@ -104,3 +104,56 @@ def test_functions_without_rule_are_refused():
         with pytest.raises(RuntimeError, match=message):
             vmap(own.apply)(X, X)
         own.apply(X, X)
+
+
+class SineOfProduct(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, w):
+        return (x * w).sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, w = inputs
+        ctx.save_for_backward(x, w, output)
+        ctx.save_for_forward(w, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w, _ = ctx.saved_tensors
+        g = g * (x * w).cos()
+        return g * w, g * x
+
+    @staticmethod
+    def jvp(ctx, tx, tw):
+        w, x = ctx.saved_tensors
+        return (tx * w + tw * x) * (x * w).cos()
+
+
+def plain(x, w):
+    return (x * w).sin()
+
+
+ROWS = rushlight.tensor([[0.5, -0.25], [1.0, 2.0], [0.125, 3.0]], dtype=rushlight.float64)
+
+
+@pytest.mark.parametrize("dims", [(0, None), (None, 0), (0, 0)])
+def test_generated_rules_nest(dims):
+    """Each level keeps by itself which of the saved tensors are batched there."""
+
+    def total(function):
+        inner = vmap(lambda x, w: function(x, w).sum(), (None, 0))
+        outer = vmap(inner, (dims[0], None if dims[1] is None else 1))
+        return lambda x, w: outer(x, w).sum()
+
+    x, w = ROWS if dims[0] == 0 else ROWS[0], ROWS[:2] if dims[1] is None else ROWS.unsqueeze(0) * ROWS[:2].unsqueeze(1)
+    for found, expected in zip(grad(total(SineOfProduct.apply), (0, 1))(x, w), grad(total(plain), (0, 1))(x, w)):
+        assert rushlight.allclose(found, expected)
+
+
+def test_generated_rule_in_forward_mode():
+    def tangent(function):
+        return vmap(lambda x, t: jvp(lambda x: function(x, ROWS[0]), (x,), (t,))[1])(ROWS, ROWS.flip(0))
+
+    assert rushlight.allclose(tangent(SineOfProduct.apply), tangent(plain))

@@ -81,10 +81,13 @@ def _sample(level: BatchLevel, x: Any, place: int | None) -> Any:
 
 
 class _SampleContext:
-    """The `ctx` of a Function for single samples: what it keeps of tensors goes to the context of the whole batch."""
+    """The `ctx` of a Function for single samples: what it keeps of tensors goes to the context of the whole batch.
 
-    def __init__(self, ctx: Any, level: BatchLevel) -> None:
-        self.__dict__.update(_ctx=ctx, _level=level)
+    `flags` notes which of them are batched, by what they are kept for: `backward` or `forward` mode.
+    """
+
+    def __init__(self, ctx: Any, level: BatchLevel, flags: dict[str, list[bool]], use: str = "backward") -> None:
+        self.__dict__.update(_ctx=ctx, _level=level, _flags=flags, _use=use)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -92,16 +95,16 @@ class _SampleContext:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._ctx, name, value)
 
-    def _values(self, tensors: tuple) -> list:
+    def _values(self, tensors: tuple, use: str) -> list:
         parts = [self._level.unwrapped(x) for x in tensors]
-        self._ctx.saved_batched = [b for _, b in parts]
+        self._flags[use] = [b for _, b in parts]
         return [value for value, _ in parts]
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        self._ctx.save_for_backward(*self._values(tensors))
+        self._ctx.save_for_backward(*self._values(tensors, "backward"))
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        self._ctx.save_for_forward(*self._values(tensors))
+        self._ctx.save_for_forward(*self._values(tensors, "forward"))
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         self._ctx.mark_dirty(*[self._level.unwrapped(x)[0] for x in tensors])
@@ -111,15 +114,19 @@ class _SampleContext:
 
     @property
     def saved_tensors(self) -> tuple:
-        saved = zip(self._ctx.saved_tensors, self._ctx.saved_batched)
+        flags = self._flags.get(self._use, self._flags.get("backward", ()))
+        saved = zip(self._ctx.saved_tensors, flags, strict=True)
         return tuple([x if x is None else self._level.wrapped(x, b) for x, b in saved])
 
 
 def _for_each(function: Any, level: BatchLevel, batched: tuple[bool, ...]) -> Any:
-    """The Function that does for a batch what another does for each sample. Its outputs are batches."""
+    """The Function that does for a batch, in one call, what another does for each sample. Its outputs are batches."""
     from rushlight.autograd.function import Function  # it needs this module
 
     size, randomness = level.size, level.randomness
+    # Not on the `ctx`, which the Functions of nested levels share.
+    own = BatchLevel(size, randomness)
+    flags: dict[str, list[bool]] = {}
 
     def samples(inner: BatchLevel, values: tuple, flags: Any) -> list:
         return [inner.wrapped(x, b) if isinstance(x, Tensor) else x for x, b in zip(values, flags)]
@@ -140,27 +147,27 @@ def _for_each(function: Any, level: BatchLevel, batched: tuple[bool, ...]) -> An
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-            with new_level(size, randomness) as ctx.level:
-                given = tuple(samples(ctx.level, inputs, batched))
+            with dispatch.push(own):
+                given = tuple(samples(own, inputs, batched))
                 several = output if isinstance(output, tuple) else (output,)
-                made = tuple(samples(ctx.level, several, [True] * len(several)))
-                sample = _SampleContext(ctx, ctx.level)
+                made = tuple(samples(own, several, [True] * len(several)))
+                sample = _SampleContext(ctx, own, flags)
                 function.setup_context(sample, given, made if isinstance(output, tuple) else made[0])
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple:
             pull = function.backward if _overrides(function, "backward") else function.vjp
-            with dispatch.push(ctx.level):
-                found = pull(_SampleContext(ctx, ctx.level), *samples(ctx.level, grads, [True] * len(grads)))
+            with dispatch.push(own):
+                found = pull(_SampleContext(ctx, own, flags), *samples(own, grads, [True] * len(grads)))
             several = found if isinstance(found, (tuple, list)) else (found,)
-            return tuple([_gathered(ctx.level, x, b) for x, b in zip(several, batched)])
+            return tuple([_gathered(own, x, b) for x, b in zip(several, batched)])
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            with dispatch.push(ctx.level):
-                given = samples(ctx.level, tangents, batched)
-                found = function.jvp(_SampleContext(ctx, ctx.level), *given)
-            return batches(ctx.level, found)
+            with dispatch.push(own):
+                given = samples(own, tangents, batched)
+                found = function.jvp(_SampleContext(ctx, own, flags, "forward"), *given)
+            return batches(own, found)
 
     ForEach.__name__ = ForEach.__qualname__ = function.__name__
     return ForEach
