@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from rushlight.autograd.api import GradientEdge
 from rushlight.autograd.draw import Drawing, draw
-from rushlight.autograd.modes import Decorating, mode
+from rushlight.autograd.modes import Decorating
 from rushlight.autograd.modes import mode as this_thread
 from rushlight.autograd.node import Node
 from rushlight.autograd.saved import quietly
@@ -70,14 +70,14 @@ class saved_tensors_hooks(Decorating):
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
-        if mode.hooks_forbidden is not None:
-            raise RuntimeError(mode.hooks_forbidden)
-        mode.saved_hooks.append((self.pack_hook, self.unpack_hook))
-        mode.update()
+        if this_thread.hooks_forbidden is not None:
+            raise RuntimeError(this_thread.hooks_forbidden)
+        this_thread.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        this_thread.update()
 
     def __exit__(self, *exception: Any) -> None:
-        mode.saved_hooks.pop()
-        mode.update()
+        this_thread.saved_hooks.pop()
+        this_thread.update()
 
     def fresh(self) -> saved_tensors_hooks:
         return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
@@ -108,11 +108,11 @@ class disable_saved_tensors_hooks(Decorating):
         self.message = error_message
 
     def __enter__(self) -> None:
-        self.before = mode.hooks_forbidden
-        mode.hooks_forbidden = self.message
+        self.before = this_thread.hooks_forbidden
+        this_thread.hooks_forbidden = self.message
 
     def __exit__(self, *exception: Any) -> None:
-        mode.hooks_forbidden = self.before
+        this_thread.hooks_forbidden = self.before
 
     def fresh(self) -> disable_saved_tensors_hooks:
         return disable_saved_tensors_hooks(self.message)

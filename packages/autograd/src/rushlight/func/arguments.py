@@ -33,6 +33,7 @@ def chosen(name: str, argnums: Argnums, args: tuple) -> tuple[list, Callable]:
 
 
 def check_smooth(name: str, what: str, i: int, x: Any) -> None:
+    """RuntimeError for what is no tensor, ValueError for a tensor of integers."""
     if not isinstance(x, Tensor):
         raise RuntimeError(f"{name}: expected a Tensor as {what} {i}, got {type(x).__name__}")
     if not x._meta.dtype.is_inexact:
@@ -40,6 +41,7 @@ def check_smooth(name: str, what: str, i: int, x: Any) -> None:
 
 
 def check_direction(name: str, i: int, x: Any, t: Any) -> None:
+    """The errors of `check_smooth` for a primal and its tangent, RuntimeError when their shapes differ."""
     check_smooth(name, "primal", i, x)
     check_smooth(name, "tangent", i, t)
     if x._meta.shape != t._meta.shape:
