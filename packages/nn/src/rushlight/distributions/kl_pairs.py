@@ -15,11 +15,12 @@ from rushlight.distributions.discrete import Bernoulli, Binomial, ContinuousBern
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Beta, Exponential, Gamma
 from rushlight.distributions.kl import register_kl
-from rushlight.distributions.lowrank import LowRankMultivariateNormal, log_diagonal_sum
+from rushlight.distributions.lowrank import LowRankMultivariateNormal
 from rushlight.distributions.matrices import Wishart, mvdigamma
 from rushlight.distributions.multivariate import MultivariateNormal
 from rushlight.distributions.normal import Laplace, Normal, Uniform
 from rushlight.distributions.transformed_families import Gumbel, Pareto
+from rushlight.distributions.utils import log_diagonal_sum
 
 # Moments
 

@@ -9,12 +9,7 @@ import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Centered
-from rushlight.distributions.utils import lazy_property
-
-
-def log_diagonal_sum(factor: Tensor) -> Tensor:
-    """Half the logarithm of the determinant of `L @ L.T`, for triangular factors L `(*, n, n)`."""
-    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+from rushlight.distributions.utils import lazy_property, log_diagonal_sum
 
 
 class LowRankMultivariateNormal(Centered):

@@ -11,9 +11,8 @@ from rushlight import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
 from rushlight.distributions.gamma import Beta, Chi2
-from rushlight.distributions.lowrank import log_diagonal_sum
 from rushlight.distributions.multivariate import given_matrix, lower_factor
-from rushlight.distributions.utils import lazy_property
+from rushlight.distributions.utils import lazy_property, log_diagonal_sum
 
 
 def mvdigamma(x: Tensor, n: int) -> Tensor:

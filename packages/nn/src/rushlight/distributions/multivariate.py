@@ -9,7 +9,7 @@ import rushlight
 from rushlight import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Centered
-from rushlight.distributions.utils import lazy_property
+from rushlight.distributions.utils import lazy_property, log_diagonal_sum
 
 
 def given_matrix(
@@ -115,11 +115,10 @@ class MultivariateNormal(Centered):
         self._check(value)
         offset = (value - self.loc).unsqueeze(-1)
         z = rushlight.linalg.solve_triangular(self._factor, offset, upper=False).squeeze(-1)
-        half_log_det = self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (z * z).sum(-1)) - half_log_det
+        spread = self._event_shape[0] * math.log(2 * math.pi) + (z * z).sum(-1)
+        return -0.5 * spread - log_diagonal_sum(self._factor)
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""
-        half_log_det = self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        entropy = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + half_log_det
+        entropy = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + log_diagonal_sum(self._factor)
         return entropy.expand(self._batch_shape)

@@ -74,6 +74,11 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return made
 
 
+def log_diagonal_sum(factor: Tensor) -> Tensor:
+    """Half the logarithm of the determinant of `L @ L.T`, for triangular factors L `(*, n, n)`."""
+    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
 def sum_last(value: Tensor, n: int) -> Tensor:
     """The sum over the last `n` dimensions."""
     return value if n == 0 else value.reshape(*value.shape[: value.dim() - n], -1).sum(-1)

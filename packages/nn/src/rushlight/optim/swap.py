@@ -17,8 +17,8 @@ def swap_in_optimizer_params_and_state(
 ) -> Iterator[None]:
     """Inside the block the optimizer has other parameters, in the order of its own, and the state of a state_dict.
 
-    Tensors of that state are changed in place; what is new in it is forgotten. Afterwards the optimizer has its own
-    parameters, options and state. Raises ValueError when groups or numbers of parameters differ.
+    Steps inside change the tensors of that state in place; entries that they add to it are lost. Afterwards the
+    optimizer has its own parameters, options and state. Raises ValueError when groups or numbers of parameters differ.
 
     Example:
         >>> import rushlight

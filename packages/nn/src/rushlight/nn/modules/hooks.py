@@ -81,7 +81,7 @@ def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     return GLOBAL_BACKWARD.add(hook)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+register_module_backward_hook = register_module_full_backward_hook  # PyTorch's older name
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
@@ -165,8 +165,10 @@ def _run_always_called(module: Any, args: tuple, kwargs: dict, run: _Run) -> Non
 
 
 class _Identity(Function):
-    """Passes tensors through; its backward is where module backward hooks see the gradients, `fill`: zeros for those
-    that there are not."""
+    """Passes tensors through; in its backward, module backward hooks see the gradients.
+
+    `fill` gives them zeros for gradients that there are not, else they get None.
+    """
 
     @staticmethod
     def forward(ctx: Any, seen: Callable, fill: bool, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -51,7 +51,7 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({i}): {_parameter_text(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_text(value, 'dtype')}" for i, value in enumerate(self))
 
 
 class ParameterDict(Module):
@@ -172,15 +172,17 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_parameter_text(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_text(value, 'type')}" for key, value in self.items())
 
 
 def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _parameter_text(value: Any) -> str:
+def _text(value: Any, names: str) -> str:
+    """How a value prints; PyTorch's lists name the "dtype" of tensors, its dicts the "type"."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
+    about = value.dtype if names == "dtype" else value.type()
     name = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{name} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+    return f"{name} containing: [{about} of size {'x'.join(map(str, value.shape))}]"
