@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rushlight
 from rushlight.kernels.cpu import class_loss
+from rushlight.ops.cross_entropy import cross_entropy
 
 IGNORED = -100
 
@@ -41,6 +43,16 @@ def test_loss_and_gradient(data):
     np.testing.assert_allclose(found[0], loss, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[1], log_sum, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(back(np.array(2, dtype), x, target, found[1]), 2 * gradient, atol=3 * tolerance)
+
+
+def test_large_scores_leave_all_digits():
+    x, target = np.array([[1000, 999], [-3000, -3001]], np.float32), np.array([0, 1])
+    expected = np.log1p(np.exp(-1)) + np.log1p(np.exp(1))
+    loss, _ = class_loss.cross_entropy((2, 2), np.dtype(np.float32), IGNORED, False)(x, target)
+    eager = cross_entropy(rushlight.from_numpy(x), rushlight.from_numpy(target), reduction="sum")
+    wide = rushlight.from_numpy(np.tile(x, (9000, 1)))
+    many = cross_entropy(wide, rushlight.from_numpy(np.tile(target, 9000)))
+    np.testing.assert_allclose([loss, eager.item(), 2 * many.item()], [expected] * 3, rtol=3e-7)
 
 
 @pytest.mark.parametrize("wrong", [-1, 3, 2**40])

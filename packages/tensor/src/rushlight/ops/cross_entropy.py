@@ -180,8 +180,9 @@ cross_entropy_op = structured(
 def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
     axis = min(1, x.ndim - 1)
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
-    log_sum = softmax.log_sum_exp(x, (axis,)).reshape(target.shape)
-    loss = log_sum - targets.pick(x, index).astype(log_sum.dtype, copy=False)
+    largest, rest = [part.reshape(target.shape) for part in softmax.log_sum_parts(x, (axis,))]
+    log_sum = largest + rest
+    loss = (largest - targets.pick(x, index).astype(log_sum.dtype, copy=False)) + rest
     return targets.reduced(loss, targets.factors(index, counts, weight, loss.dtype), reduction), log_sum
 
 

@@ -23,7 +23,7 @@ FORWARD = LineProgram(
         Pass("top = fmax(top, x)", f"base = select(fabs(top) < C(inf), top, C(0.0))\n{NARROW}"),
         Pass(
             "e = x - base\ne = exp(e)\ntotal += e\npicked += select(i32(j) == narrow, x, C(0.0))",
-            "norm = C(total)\nnorm = log(norm)\nlog_sum = base + norm\nloss = log_sum - C(picked)",
+            "norm = C(total)\nnorm = log(norm)\nlog_sum = base + norm\nloss = (base - C(picked)) + norm",
         ),
     ),
     each=("loss", "log_sum", "target"),

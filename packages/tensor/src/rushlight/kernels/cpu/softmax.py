@@ -41,16 +41,24 @@ _LOG_SOFTMAX = LineProgram(
         Pass("y = (x - top) - norm"),
     ),
 )
-_LOG_SUM = LineProgram(
-    ("y",),
-    ("x",),
-    (*_STARTS, ("base", "C(0.0)")),
-    (
-        Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
-        Pass("e = x - base\ne = exp(e)\ntotal += e", "norm = C(total)\nnorm = log(norm)\ny = base + norm"),
-    ),
-    each=("y",),
-)
+
+
+def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
+    """The logarithm of the sum of exponentials: `base` and `norm` add up to it."""
+    return LineProgram(
+        results,
+        ("x",),
+        (*_STARTS, ("base", "C(0.0)")),
+        (
+            Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
+            Pass("e = x - base\ne = exp(e)\ntotal += e", f"norm = C(total)\nnorm = log(norm)\n{ending}"),
+        ),
+        each=results,
+    )
+
+
+_LOG_SUM = _log_sum(("y",), "y = base + norm")
+_LOG_SUM_PARTS = _log_sum(("largest", "rest"), "largest = base\nrest = norm")
 _SOFTMAX_BACKWARD = LineProgram(
     ("d",),
     ("g", "y"),
@@ -85,15 +93,32 @@ def softmax(x: np.ndarray, axis: int) -> np.ndarray:
 def log_sum_exp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """`log(sum(exp(x)))` over axes, which keep size 1; -inf for nothing, or nothing but -inf."""
     if lines.fits(x):
-        shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
-        out = np.empty(shape, compute_dtype(x.dtype))
-        lines.run(_LOG_SUM, axes, [out], [lines.bits(x)], x.dtype)
-        return out
+        return _folded(_LOG_SUM, x, axes)[0]
+    largest, rest = log_sum_parts(x, axes)
+    return rest + largest
+
+
+def log_sum_parts(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """`log_sum_exp` in two parts, the largest element and the logarithm that is added to it.
+
+    Where the difference to an element is wanted, the element goes off the first: of large numbers little would be left.
+    """
+    if lines.fits(x):
+        largest, rest = _folded(_LOG_SUM_PARTS, x, axes)
+        return largest, rest
     x = _wide(x)
     real = x.real if x.dtype.kind == "c" else x
     top = real.max(axis=axes, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0).astype(real.dtype)
-    return np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
+    return top, np.log(np.exp(x - top).sum(axis=axes, keepdims=True))
+
+
+def _folded(program: LineProgram, x: np.ndarray, axes: tuple[int, ...]) -> list[np.ndarray]:
+    """The results of a program that has one element for each line."""
+    shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
+    results = [np.empty(shape, compute_dtype(x.dtype)) for _ in program.outs]
+    lines.run(program, axes, results, [lines.bits(x)], x.dtype)
+    return results
 
 
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
