@@ -133,7 +133,8 @@ def test_references_are_given_back():
     gc.collect()
     current, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [sys.getrefcount(thing) for thing in watched] == before
+    after = [sys.getrefcount(thing) for thing in watched]
+    assert all(now <= then for now, then in zip(after, before)), (after, before)  # others may let the metadata go
     assert current < 20_000
 
 

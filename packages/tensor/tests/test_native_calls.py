@@ -306,7 +306,8 @@ def test_references_are_given_back():
             call_quietly(call)
     current, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [sys.getrefcount(thing) for thing in (x, y, meta, descr, x._array)] == before
+    after = [sys.getrefcount(thing) for thing in (x, y, meta, descr, x._array)]
+    assert all(now <= then for now, then in zip(after, before)), (after, before)  # others may let the metadata go
     assert abs(sys.getrefcount(None) - nones) < 100
     assert current < 20_000
 
