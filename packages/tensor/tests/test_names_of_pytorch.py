@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 
@@ -91,42 +93,60 @@ def test_a_tensor_is_on_none_of_the_devices_that_there_are_not():
     assert not any((x.is_mps, x.is_xpu, x.is_xla, x.is_mtia, x.is_ipu, x.is_vulkan)) and x.is_cpu
 
 
-def _work(index, queue, fails):
-    if index == fails:
-        raise ValueError("on purpose")
-    queue.put((index, rushlight.full((2,), float(index))))
+# Programs of their own: a spawned process imports the program that it came from, wherever the tests are run.
+SHARED = """
+from rushlight import multiprocessing, zeros
 
-
-def _add(index, x, column, queue):
+def add(index, x, column, queue):
     x[index] += 1
     queue.put(column)
     queue.get()  # wait until the other side has the memory
 
-
-def test_processes_see_what_others_write_to_shared_memory():
-    from rushlight import multiprocessing  # beside its use: it brings names of Python's with it
-
-    x = rushlight.zeros(2, 3).t().share_memory_()
+if __name__ == "__main__":
+    x = zeros(2, 3).t().share_memory_()
     assert x.is_shared() and x.stride() == (1, 3)
-    context = multiprocessing.get_context("spawn")
-    queue, column = context.Queue(), x[:, 1]
-    running = multiprocessing.spawn(_add, (x, column, queue), join=False)
+    queue, column = multiprocessing.get_context("spawn").Queue(), x[:, 1]
+    running = multiprocessing.spawn(add, (x, column, queue), join=False)
     received = queue.get(timeout=60)
     received += 5
-    assert x.tolist() == [[1.0, 6.0], [0.0, 5.0], [0.0, 5.0]]
+    assert x.tolist() == [[1.0, 6.0], [0.0, 5.0], [0.0, 5.0]], x
     queue.put(None)
     while not running.join():
         pass
+"""
+SPAWNED = """
+from rushlight import full, multiprocessing
+
+def work(index, queue, fails):
+    if index == fails:
+        raise ValueError("on purpose")
+    queue.put((index, full((2,), float(index))))
+
+if __name__ == "__main__":
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    multiprocessing.spawn(work, (queue, None), nprocs=2)
+    found = sorted((index, x.tolist()) for index, x in (queue.get(), queue.get()))
+    assert found == [(0, [0.0, 0.0]), (1, [1.0, 1.0])], found
+    try:
+        multiprocessing.spawn(work, (queue, 1), nprocs=2)
+    except multiprocessing.ProcessRaisedException as error:
+        assert "on purpose" in str(error)
+    else:
+        raise AssertionError("the error was lost")
+"""
 
 
-def test_spawned_processes_send_tensors_and_errors():
+@pytest.mark.parametrize("program", [SHARED, SPAWNED], ids=["shared", "spawned"])
+def test_processes_of_a_program(program, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    run = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
+def test_strategies_of_sharing():
     from rushlight import multiprocessing  # beside its use: it brings names of Python's with it
 
-    queue = multiprocessing.get_context("spawn").SimpleQueue()
-    multiprocessing.spawn(_work, (queue, None), nprocs=2)
-    assert sorted((index, x.tolist()) for index, x in (queue.get(), queue.get())) == [(0, [0.0, 0.0]), (1, [1.0, 1.0])]
-    with pytest.raises(multiprocessing.ProcessRaisedException, match="on purpose"):
-        multiprocessing.spawn(_work, (queue, 1), nprocs=2)
     multiprocessing.set_sharing_strategy("file_system")
     with pytest.raises(ValueError, match="unknown strategy"):
         multiprocessing.set_sharing_strategy("telepathy")
