@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from rushlight.utils.data import DataLoader, default_collate, default_collate_fn_map, get_worker_info, start
+from rushlight.utils.data import DataLoader, byvalue, default_collate, default_collate_fn_map, get_worker_info, start
 
 METHODS = multiprocessing.get_all_start_methods()
 
@@ -477,3 +477,14 @@ def test_workers_end_with_the_program(tmp_path, end):
     assert program.returncode == (-end if end else 0)
     if end in (None, signal.SIGINT):  # others end a program before it can clean up after multiprocessing
         assert os.listdir(tmp_path) == []
+
+
+def test_importers_of_others_get_all_that_python_gives_them(monkeypatch):
+    class Importer:
+        @staticmethod
+        def find_spec(name, path, target):
+            return None
+
+    monkeypatch.setattr(sys, "meta_path", [Importer(), *sys.meta_path])
+    byvalue._module_importable.cache_clear()
+    assert byvalue._module_importable("numpy") and not byvalue._module_importable("__main__")

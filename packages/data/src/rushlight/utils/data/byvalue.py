@@ -95,7 +95,7 @@ def _module_importable(name: str) -> bool:
     if name in MAIN_NAMES or name not in sys.modules:
         return False
     top = name.partition(".")[0]
-    return top in sys.builtin_module_names or any(finder.find_spec(top, None) for finder in sys.meta_path)
+    return top in sys.builtin_module_names or any(finder.find_spec(top, None, None) for finder in sys.meta_path)
 
 
 def _module(name: str) -> types.ModuleType:
