@@ -17,6 +17,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FLOOR = HERE / "floor.json"
+# Checks that passed once and do not on purpose: the second derivative of 0 ** 0 is 0 here, NaN in PyTorch.
+GIVEN_UP = {"slice": {"ops/double-backward": 1}}
 SLICES = 2  # CI runs every second case, chosen by name, so that a new case elsewhere changes nothing
 OPTIONS = {"slice": ("--samples", "2", "--limit", "20", "--jobs", "2"), "full": ("--limit", "20", "--jobs", "2")}
 
