@@ -73,12 +73,10 @@ def as_tensor(op: str, number: Value, tensor: TensorV) -> TensorV | None:
     return TensorV(number.tracer.reshape(()).to(dtype))
 
 
-def _operand(epilogue: Any, x: Value) -> str:
+def _operand(epilogue: Any, x: LateV | Obj) -> str:
     if isinstance(x, LateV):
         return epilogue.build(x)
-    if isinstance(x, Obj) and x.source is not None:
-        return epilogue.source(x.source)
-    return epilogue.writer.hold(x.obj) if isinstance(x, Obj) else ""
+    return epilogue.writer.hold(x.obj) if x.source is None else epilogue.source(x.source)
 
 
 def refuse(*values: Value) -> None:

@@ -16,8 +16,6 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of, prims
 from rushlight.kernels.cpu import allocator, blas, gemm
 
-_PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that BLAS multiplies and numpy adds as they are
-
 # Folds of fewer elements are left to numpy.
 WORTH_A_LOOP = 32
 
@@ -96,7 +94,7 @@ def _product(source: Source, node: Node) -> bool:
     if node.op is prims.linear:
         return False
     a, b = node.inputs
-    if not (isinstance(a, Value) and isinstance(b, Value)) or out.meta.dtype not in _PLAIN or not out.meta.numel:
+    if not (isinstance(a, Value) and isinstance(b, Value)) or out.meta.dtype not in small.PLAIN or not out.meta.numel:
         return False
     first, second = source.name(a), source.name(b)
     if node.op is prims.linear_weight_grad:

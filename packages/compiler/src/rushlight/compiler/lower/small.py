@@ -17,13 +17,13 @@ from rushlight.core.meta import Meta
 from rushlight.core.op import prims
 from rushlight.kernels.cpu import class_loss, gemm, native
 
-_PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that our kernels multiply as they are
+PLAIN = frozenset({dtypes.float32, dtypes.float64})  # dtypes that our kernels multiply as they are
 
 
 def product(node: Node) -> tuple[tuple, list[Value]] | None:
     """A product of matrices as one kernel call (see `gemm.single`), and its operands: two, or a bias too."""
     out = node.outputs[0].meta
-    if node.op not in (prims.matmul, prims.linear, prims.linear_weight_grad) or out.dtype not in _PLAIN:
+    if node.op not in (prims.matmul, prims.linear, prims.linear_weight_grad) or out.dtype not in PLAIN:
         return None
     operands = [x for x in node.inputs if isinstance(x, Value)]
     if any(not v.meta.numel or v.meta.device.type != "cpu" for v in (*operands, node.outputs[0])):
@@ -88,7 +88,7 @@ def _cross_entropy_backward(node: Node) -> tuple[Callable[..., Any], list[Value]
 
 def _few_rows(x: Value, target: Value, weight: Value | None, reduction: str) -> bool:
     m, t = x.meta, target.meta
-    plain = weight is None and reduction != "none" and m.dtype in _PLAIN and t.dtype is dtypes.int64
+    plain = weight is None and reduction != "none" and m.dtype in PLAIN and t.dtype is dtypes.int64
     return plain and m.ndim == 2 and 0 < m.numel < native.WORTH and m.contiguous and t.contiguous
 
 
