@@ -21,6 +21,7 @@ from rushlight.core.records import native_function
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import calls_loops as how
 from rushlight.kernels.cpu import calls_objects as c
+from rushlight.kernels.layout import merge_dims
 
 _MOST_BYTES, _MOST_ZEROS = 4096, 65536  # of a template that is kept; of zeros, for which none is
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
@@ -92,7 +93,8 @@ def loop(
     kinds = [_number_kind(m, compute) if m.weak else (0, m) for m in metas]
     strides = [_broadcast_strides(m, out.ndim, compute.itemsize) for m in metas]
     strides += [(0,) * out.ndim for _ in constants]
-    sizes, steps = coalesced(out.shape, [*strides, _broadcast_strides(out, out.ndim, out.dtype.itemsize)])
+    strides.append(_broadcast_strides(out, out.ndim, out.dtype.itemsize))
+    sizes, steps = merge_dims(range(out.ndim), out.shape, strides)
     if None in kinds or len(sizes) > 3:
         return plan
     if not sizes and compute.kind == "c":  # numpy rounds a single product by which of its routes it comes
@@ -130,27 +132,6 @@ def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
 def _broadcast_strides(m: Meta, ndim: int, itemsize: int) -> tuple[int, ...]:
     own = [0 if size == 1 else stride * itemsize for size, stride in zip(m.shape, m.strides, strict=True)]
     return (*(0,) * (ndim - m.ndim), *own)
-
-
-def coalesced(
-    shape: tuple[int, ...], strides: list[tuple[int, ...]]
-) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The same elements in fewer dimensions: those of size 1 left out, those that lie behind each other in all
-    operands made one."""
-    sizes: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for d, size in enumerate(shape):
-        if size == 1:
-            continue
-        if sizes and all(own[-1] == whole[d] * size for own, whole in zip(steps, strides, strict=True)):
-            sizes[-1] *= size
-            for own, whole in zip(steps, strides, strict=True):
-                own[-1] = whole[d]
-        else:
-            sizes.append(size)
-            for own, whole in zip(steps, strides, strict=True):
-                own.append(whole[d])
-    return tuple(sizes), [tuple(own) for own in steps]
 
 
 # Views

@@ -7,7 +7,7 @@ stays two dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,14 +70,17 @@ def element_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...
     return tuple([stride // itemsize for stride in strides])
 
 
-def plan_layout(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
-    """The walk over `shape` for operands with these element strides (0 where broadcast), results first."""
-    dims = [d for d, size in enumerate(shape) if size != 1]
-    dims.sort(key=lambda d: [-abs(s[d]) for s in strides])
+def merge_dims(
+    dims: Iterable[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Sizes and strides of these dimensions, in this order: those of size 1 left out, those that lie behind each other
+    in all operands made one."""
     sizes: list[int] = []
     merged: list[list[int]] = [[] for _ in strides]
     for d in dims:
         size = shape[d]
+        if size == 1:
+            continue
         if sizes and all(m[-1] == s[d] * size for m, s in zip(merged, strides, strict=True)):
             sizes[-1] *= size
             for m, s in zip(merged, strides, strict=True):
@@ -86,7 +89,15 @@ def plan_layout(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Layou
             sizes.append(size)
             for m, s in zip(merged, strides, strict=True):
                 m.append(s[d])
+    return tuple(sizes), [tuple(m) for m in merged]
+
+
+def plan_layout(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
+    """The walk over `shape` for operands with these element strides (0 where broadcast), results first."""
+    dims = [d for d, size in enumerate(shape) if size != 1]
+    dims.sort(key=lambda d: [-abs(s[d]) for s in strides])
+    sizes, merged = merge_dims(dims, shape, strides)
     if not sizes:
         return Layout((1,), ((1,),) * len(strides), ("c",) * len(strides))
     walks = tuple({1: "c", 0: "0"}.get(m[-1], "s") for m in merged)
-    return Layout(tuple(sizes), tuple(map(tuple, merged)), walks)
+    return Layout(sizes, tuple(merged), walks)
