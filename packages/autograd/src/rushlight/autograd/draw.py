@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rushlight.autograd.function import FunctionNode
-from rushlight.autograd.layered import svg
 from rushlight.autograd.node import AccumulateGrad, Node, OpNode
 from rushlight.autograd.saved import Packed
 from rushlight.autograd.state import edge_of
 from rushlight.autograd.views import CopySlices
 from rushlight.core.meta import Meta
+from rushlight.core.picture import Box, Picture, bytes_text
 from rushlight.core.recording import owner
 from rushlight.core.tensor import Tensor
 
@@ -64,7 +62,7 @@ class Drawn:
         return [self.title, *[f"{one}, {bytes_text(one.nbytes)}" for one in self.saved]]
 
 
-class Drawing:
+class Drawing(Picture):
     """The graph behind some tensors, as text, as Graphviz DOT and as SVG. Notebooks show it as a picture."""
 
     def __init__(self, nodes: list[Drawn], saved: int, saved_bytes: int, leaf_bytes: int) -> None:
@@ -103,46 +101,14 @@ class Drawing:
         return "\n".join([*lines, self.summary])
 
     @property
-    def dot(self) -> str:
-        """The graph in Graphviz's language: `dot -Tpng` makes an image of it."""
-        lines = ["digraph {", "  rankdir=TB;", '  node [shape=box, style=filled, fontname="monospace", fontsize=10];']
-        for node in self.nodes:
-            label = "\\n".join([line.replace("\\", "\\\\").replace('"', '\\"') for line in node.lines])
-            lines.append(f'  n{node.number} [label="{label}", fillcolor="{_COLOURS[node.kind]}"];')
-        lines += [f"  n{node.number} -> n{below};" for node in self.nodes for below in node.below]
-        return "\n".join([*lines, "}"]) + "\n"
+    def boxes(self) -> list[Box]:
+        """What stands in each node, and its colour."""
+        return [(node.lines, _COLOURS[node.kind]) for node in self.nodes]
 
     @property
-    def svg(self) -> str:
-        """The graph as an SVG picture, made without Graphviz."""
-        boxes = [(node.lines, _COLOURS[node.kind]) for node in self.nodes]
-        return svg(boxes, [node.below for node in self.nodes], self.summary)
-
-    def save(self, path: str) -> None:
-        """Write a file: `.dot` or `.gv`, `.svg`, `.html` or `.txt`; ValueError for another ending."""
-        forms = {
-            ".dot": lambda: self.dot,
-            ".gv": lambda: self.dot,
-            ".svg": lambda: self.svg,
-            ".html": lambda: f"<!doctype html><meta charset='utf-8'><title>graph</title>{self._repr_html_()}",
-            ".txt": lambda: self.text + "\n",
-        }
-        ending = Path(path).suffix
-        if ending not in forms:
-            raise ValueError(
-                f"draw: cannot write {ending!r} files, only {', '.join(forms)}; for images save a .dot file and run "
-                "Graphviz on it"
-            )
-        Path(path).write_text(forms[ending](), encoding="utf-8")
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def _repr_html_(self) -> str:
-        return f"<div style='overflow:auto; max-height:800px'>{self.svg}</div><p>{html.escape(self.summary)}</p>"
-
-    def __str__(self) -> str:
-        return self.text
+    def below(self) -> list[list[int]]:
+        """The numbers of the nodes that each node's gradients go to."""
+        return [node.below for node in self.nodes]
 
     def _roots(self) -> list[int]:
         below = {number for node in self.nodes for number in node.below}
@@ -247,11 +213,3 @@ def _opened(x: Any) -> Tensor | None:
 
 def _form(m: Meta) -> str:
     return f"{m.dtype.name}[{', '.join(map(str, m.shape))}]"
-
-
-def bytes_text(nbytes: int) -> str:
-    """A size in the largest unit of which it has one."""
-    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if nbytes >= 1024**power:
-            return f"{nbytes / 1024**power:.1f} {unit}"
-    return f"{nbytes} B"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture.capture import Abort, capture
 from rushlight.compiler.graph.ir import Graph
+
+if TYPE_CHECKING:
+    from rushlight.compiler.picture import GraphPicture
 
 
 @dataclass
@@ -34,6 +37,28 @@ class Explanation:
     def op_count(self) -> int:
         """The number of operations in all graphs."""
         return sum(len(graph.nodes) for graph in self.graphs)
+
+    def draw(self, number: int = 0) -> GraphPicture:
+        """A picture of a graph, with fused kernels as groups, shapes and bytes: `.svg`, `.dot`, `.text`, `.save(path)`.
+
+        Raises RuntimeError when the call was not captured.
+
+        Example:
+            >>> import rushlight
+            >>> report = rushlight.compiler.explain(lambda x: (x + 1).sum())(rushlight.ones(2))
+            >>> print(report.draw().text)
+            graph(v0: float32[2]):
+              v1 = add(v0, 1)  # float32[2]
+              v2 = sum(v1, dim=(0,), keepdim=False, dtype=float32)  # float32[]
+              return v2
+            2 operations in 1 kernel and 0 views read 8 B and write 4 B
+        """
+        if number >= len(self.graphs):
+            reason = f": {self.break_reasons[0]}" if self.break_reasons else ""
+            raise RuntimeError(f"draw: there is no graph {number}, {len(self.graphs)} were captured{reason}")
+        from rushlight.compiler.picture import GraphPicture  # loads the kernels, which explaining does not need
+
+        return GraphPicture(self.graphs[number])
 
     def __str__(self) -> str:
         lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]

@@ -26,9 +26,9 @@ from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write
 from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
+from rushlight.compiler.lower.simplify import simplified
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel
 
@@ -37,7 +37,7 @@ class Program:
     """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = eliminate_dead(eliminate_common(decompose(graph, whole=small.product)))
+        self.graph = simplified(graph)
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
         source = Source()

@@ -1,0 +1,12 @@
+"""The passes that a graph goes through before its operations are grouped."""
+
+from __future__ import annotations
+
+from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
+from rushlight.compiler.lower import small
+
+
+def simplified(graph: Graph) -> Graph:
+    """An equivalent graph without repeated and unused calls, and with affine maps apart where their parts fuse."""
+    return eliminate_dead(eliminate_common(decompose(graph, whole=small.product)))
