@@ -20,7 +20,7 @@ _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: str | Callable = "inductor",
+            backend: str | Callable | None = None,
             mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
     """A function, module or bound method that gives the same results from fused native code.
 
@@ -29,7 +29,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     captured runs eagerly. `fullgraph=True` makes that an error. Works as a decorator with and without arguments.
     `backend` is a
     name of `rushlight.compiler.list_backends()` or a function `(graph, example_metas, options) -> callable(list) ->
-    list`.
+    list`; when left out it is what `set_default_backend` said, else `"inductor"`.
 
     Raises RuntimeError for unknown modes or backends, or both `mode` and `options`.
 
@@ -53,7 +53,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a function or module, got {type(model).__name__}")
-    call = _lazy_backend(backend)
+    call = _lazy_backend(_config.default_backend if backend is None else backend)
     settings = {**(options or {}), "mode": mode, "dynamic": dynamic}
     module_base = None if inspect.isclass(model) else allow.module_type(model)
     if module_base is not None:
@@ -155,23 +155,31 @@ def register_backend(name: str, fn: Callable | None = None, *, tags: tuple = ())
     return fn
 
 
-def allow_in_graph(fn: Any) -> Any:
-    """Let functions run as they are during capture: they may only compute on their arguments with rushlight's
-    operations.
+def get_default_backend() -> str | Callable:
+    """The backend of `compile` when none is named.
 
     Example:
         >>> import rushlight
-        >>> @rushlight.compiler.allow_in_graph
-        ... def double(x):
-        ...     return x * 2
-        >>> rushlight.compile(lambda x: double(x), backend="eager")(rushlight.ones(1))
-        tensor([2.])
+        >>> rushlight.compiler.get_default_backend()
+        'inductor'
     """
-    if isinstance(fn, (list, tuple)):
-        return [allow_in_graph(f) for f in fn]
-    if not callable(fn):
-        raise TypeError(f"allow_in_graph: expected a function, got {type(fn).__name__}")
-    return allow.allow_in_graph(fn)
+    return _config.default_backend
 
 
-__all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "list_backends", "register_backend", "reset"]
+def set_default_backend(backend: str | Callable | None) -> None:
+    """Say which backend `compile` uses from now on when none is named; None means `"inductor"`.
+
+    Raises ValueError for an unknown name, RuntimeError for a backend that needs something that is not installed.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.compiler.set_default_backend("eager")
+        >>> rushlight.compiler.set_default_backend(None)
+    """
+    if backend is not None:
+        _lazy_backend(backend)
+    _config.default_backend = "inductor" if backend is None else backend
+
+
+__all__ = ["compile", "disable", "get_default_backend", "is_compiling", "list_backends", "register_backend", "reset",
+           "set_default_backend"]

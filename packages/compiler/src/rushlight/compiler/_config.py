@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 ENTRY_LIMIT = 8  # captured variants kept per function before it stays eager
 RETRY_AFTER = (2, 4, 8, 16, 32, 64)  # calls to wait after each capture that was given up
 
 raise_internal_errors = False  # the tests of the compiler set it: elsewhere a failing compiler means eager execution
+
+default_backend: str | Callable = "inductor"  # see `set_default_backend`
 
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 

@@ -14,7 +14,7 @@ from types import (
 )
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, marks
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.semantics import attr, builtins, classes, context, methods, tensor
@@ -56,6 +56,11 @@ def call(session: Session, fn: Value, args: list[Value], kwargs: Kwargs) -> Valu
 
 def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -> Value:
     obj = fn.obj
+    stand_in = marks.substitute_of(obj)
+    if stand_in is not None:
+        if fn.source is not None:
+            fn.source.check_identity()
+        return call_function(session, stand_in, args, kwargs)
     if isinstance(obj, type):
         if fn.source is not None:
             fn.source.check_identity()
@@ -107,6 +112,8 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     if "_rushlight_original" in fn.__dict__:
         own = session.tree.constant(fn).child("attr", "_rushlight_original", fn._rushlight_original)
         return call(session, session.lift(fn._rushlight_original, own), args, kwargs)
+    if marks.is_constant(fn):
+        return marks.constant_call(session, fn, args, kwargs)
     handled = context.framework_function(session, fn, args, kwargs)
     if handled is not None:
         return handled

@@ -79,7 +79,7 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
     if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):
         session.recorder.detach_in_place(args[0].tracer)
         return args[0]
-    if module.startswith("rushlight.compiler") and name == "is_compiling":
+    if module.startswith("rushlight.compiler") and name in ("is_compiling", "is_dynamo_compiling"):
         return constant(True)
     if module == "rushlight.core.dispatch" and name == "current":
         return Special("the recorder of the capture")
