@@ -346,3 +346,23 @@ def test_method_decorated_in_a_class(check):
         return a, model(ones())
 
     check(scenario)
+
+
+def test_writing_in_place_of_a_buffer_does_not_recompile(check):
+    def scenario(compile):
+        class Mean(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("mean", torch.zeros(2))
+                self.calls = 0
+
+            def forward(self, x):
+                self.calls += len(self._buffers) and 1
+                self.mean = 0.5 * self.mean + x
+                return self.mean + len(vars(self))
+
+        model = Mean()
+        c = compile(lambda x: model(x))
+        return [c(torch.ones(2) * i) for i in range(5)], model.mean, model.calls
+
+    check(scenario, variants=2)

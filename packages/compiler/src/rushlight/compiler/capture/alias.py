@@ -27,7 +27,7 @@ def _objects(session: Session) -> None:
     written = _written(session)
     groups: dict[type, list[list[Source]]] = {}
     dirty: set[type] = set()
-    for obj in session.keep:
+    for obj in {id(obj): obj for obj in session.keep}.values():
         sources = session.seen.get(id(obj))
         if not sources:
             continue
