@@ -10,7 +10,9 @@ import pytest
 
 import rushlight
 from rushlight.compiler.backends.registry import lookup
+from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.passes import taken_apart
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import REGISTRY
@@ -110,3 +112,24 @@ def test_compiled_gradients_equal_eager(op, sample):
     for a, b in zip(compiled, eager, strict=True):
         if b is not None:
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op, sample", [case for case in CASES if case.values[0].decomposition is not None])
+def test_parts_equal_the_whole(op, sample):
+    operands = tensors(sample.operands)
+    graph, inputs = graph_of(op, operands, sample.params, op.infer_metas(operands, sample.params))
+    if "sizes" in op.operands and operands[op.operands.index("sizes")] is not None:
+        with pytest.raises(NotImplementedError, match="asks for tolist"):  # how packed sequences are cut is data
+            taken_apart(graph, lambda node: node.op.decomposition is not None)
+        return
+    parts = verify(taken_apart(graph, lambda node: node.op.decomposition is not None), layouts=False)
+    assert not any(node.op.decomposition for node in parts.nodes)
+    for a, b in zip(interpret(parts, inputs), interpret(graph, inputs), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(wide(a), wide(b), rtol=2e-3 if a.itemsize == 2 else 1e-4, atol=1e-5)
+
+
+def test_only_what_has_parts_can_be_taken_apart():
+    graph, _ = graph_of(REGISTRY["exp"], (rushlight.ones(2),), (), rushlight.ones(2)._meta)
+    with pytest.raises(NotImplementedError, match="exp has no decomposition"):
+        taken_apart(graph, lambda node: True)

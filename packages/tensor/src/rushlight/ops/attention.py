@@ -14,11 +14,13 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import attention as cpu
-from rushlight.ops.create import from_numpy
+from rushlight.ops.allocation import full_op
 from rushlight.ops.dropout import dropout
 from rushlight.ops.matmul import matmul_op
 from rushlight.ops.normalization import wide
+from rushlight.ops.reduction import logsumexp_op
 from rushlight.ops.softmax import softmax_op
+from rushlight.ops.triangle import tril_op
 
 _Q, _K = (np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4) ** p for p in (2, 3))
 _MASK = np.array([[1, 1, 0], [0, 0, 0], [0, 1, 1]], bool)
@@ -67,20 +69,32 @@ def _infer_attention(
     return out, meta(wide(dtype), (*lead, rows, 1), None, query.device)
 
 
-def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
-    """Attention and its probabilities in simpler ops; half types compute in float32."""
-    dtype = query.dtype
-    query, key, value = (x.to(wide(dtype)) for x in (query, key, value))
+def _scores(query, key, mask, scale, causal: bool):
+    """The scores, -inf where the mask is False, and the mask; half types compute in float32."""
+    query, key = (x.to(wide(query.dtype)) for x in (query, key))
     scores = matmul_op.apply((query * scale, key.transpose(-2, -1)))
     if causal:
-        mask = from_numpy(np.tri(scores.shape[-2], scores.shape[-1], dtype=bool)).to(scores.device)
+        mask = tril_op.apply((full_op.apply((True,), (tuple(scores.shape[-2:]), dtypes.bool, scores.device)),), (0,))
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is dtypes.bool else scores + mask
+    return scores, mask
+
+
+def attention_parts(query, key, value, mask, scale, causal: bool, dropout_p: float = 0.0):
+    """Attention and its probabilities in simpler ops."""
+    scores, mask = _scores(query, key, mask, scale, causal)
     probabilities = softmax_op.apply((scores,), (scores.ndim - 1,))
     if mask is not None:  # rows without any key give zeros
         probabilities = probabilities.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
     used = dropout(probabilities, dropout_p) if dropout_p else probabilities
-    return matmul_op.apply((used, value)).to(dtype), probabilities
+    return matmul_op.apply((used, value.to(scores.dtype))).to(query.dtype), probabilities
+
+
+def _parts(query, key, value, mask, scale, causal: bool):
+    """Attention and the log-sum of each row's scores (inf for rows without any key) in simpler ops."""
+    out, _ = attention_parts(query, key, value, mask, scale, causal)
+    log_sum = logsumexp_op.apply((_scores(query, key, mask, scale, causal)[0],), ((query.ndim - 1,), True))
+    return out, log_sum.masked_fill(log_sum == -math.inf, math.inf)
 
 
 def _reference(q, k, v, mask, scale, causal):
@@ -110,6 +124,7 @@ attention_op = structured(
         ErrorSample((_Q, _K, _K, _MASK.astype(int), 0.5), (False,), RuntimeError, "attn_mask must be bool"),
     ],
     reference=_reference,
+    decomposition=_parts,
 )
 
 
