@@ -17,7 +17,7 @@ def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
     if isinstance(value, rushlight.Tensor):
         return ("tensor", type(value).__name__, value.dtype.name, tuple(value.shape), tuple(value.stride()),
                 value.requires_grad,
-                repr(value.detach().tolist()),
+                repr(value.detach().tolist()), *memory(value, seen),
                 repr(value.grad.tolist()) if value.is_leaf and value.grad is not None else None,
                 seen.setdefault(id(value), len(seen)))
     if isinstance(value, (list, tuple)):
@@ -34,6 +34,15 @@ def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
         return (type(value).__name__, observed(vars(value), seen))
     return (type(value).__name__,
             repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
+
+
+def memory(value: rushlight.Tensor, seen: dict[Any, int]) -> tuple:
+    """Where a tensor lies, by position, and how often it was written. Results with a history are not counted as
+    written: a captured program is pure, and what it saved for its gradients must stay at its version.
+    """
+    storage = value.untyped_storage()
+    place = seen.setdefault(("memory", storage.data_ptr()), len(seen)) if value.numel() else None
+    return place, value.storage_offset(), value._version if value.is_leaf else None
 
 
 @pytest.fixture(autouse=True)

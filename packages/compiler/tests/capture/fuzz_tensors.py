@@ -127,7 +127,7 @@ def run(body: list[str], calls: list[str], compile: Any, observed: Any) -> list[
             for number, x in enumerate(everything):
                 if 0 not in x.stride() or x.numel() < 2:
                     x.add_(10 ** (number % 5))
-        seen.append(observed([x.detach() for x in everything]))
+        seen.append([repr(x.detach().tolist()) for x in everything])
     return seen
 
 

@@ -36,10 +36,17 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import preserve_format
 
 
-def write_back(target: Tensor, value: Tensor) -> None:
-    """Give an existing tensor the value that the captured program left in it."""
+def write_back(target: Tensor, value: Tensor, times: int = 1) -> None:
+    """Give an existing tensor the value that the captured program left in it after so many writes."""
     alias = prims.detach.execute((target,))
     prims.copy_.execute((alias, value), (False,))
+    if times > 1:
+        target.storage().version += times - 1
+
+
+def written(result: Tensor, times: int) -> None:
+    """Give a result the version of a tensor that was made and then written so many times."""
+    result.storage().version = times
 
 
 def spent_class(op: Op) -> type:
@@ -77,14 +84,15 @@ class Epilogue:
     def write(self, result: Value) -> str:
         """Work out all lines; returns the expression of the call's result."""
         backs = [t for t in self.recorder.inputs_by_source() if t._count]
-        writes = [(self.source(t._origin), self._output(t._node, None)) for t in backs]
+        writes = [(self.source(t._origin), self._output(t._node, None), t._count) for t in backs]
         text = self.build(result)
         self.wrong = [self._output(self.recorder.current(t), None) for t in self.recorder.wrong]
         effects = self._effects()
-        self.lines += [f"write_back({target}, {value})" for target, value in writes]
+        self.lines += [f"write_back({target}, {value}{f', {times}' if times > 1 else ''})"
+                       for target, value, times in writes]
         self.lines += effects
         self._keep_checks()
-        self.writer.held.update(write_back=write_back, new=object.__new__, set_slot=object.__setattr__,
+        self.writer.held.update(write_back=write_back, written=written, new=object.__new__, set_slot=object.__setattr__,
                                 set_grad=set_grad, spent=spent)
         return text
 
@@ -278,7 +286,10 @@ class Epilogue:
         if constant or self.owner.get(node, tracer) is not tracer:
             meta = tracer._meta  # two tensors must not become one, and a constant must stay as it is
             node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, preserve_format), meta)
-        return self._output(node, tracer)
+        name = self._output(node, tracer)
+        if tracer._count and not tracer._meta.requires_grad:  # what is saved for gradients must stay at its version
+            self.lines.append(f"written({name}, {tracer._count})")
+        return name
 
     def _view(self, tracer: Tracer) -> str:
         base, step = tracer._parent, tracer._step
