@@ -75,8 +75,10 @@ _OWNERS = (
     ),
     _Owner("rushlight-nn", "rushlight.distributions", frozenset({"distributions"})),
     _Owner("rushlight-compiler", "rushlight.compiler", frozenset({"compiler", "compile"})),
+    _Owner("rushlight-compiler", "rushlight.export", frozenset({"export"})),
     _Owner("rushlight-compiler", "rushlight.jit", frozenset({"jit"})),
     _Owner("rushlight-compiler", "rushlight.fx", frozenset({"fx"})),
+    _Owner("rushlight-compiler", "rushlight.onnx", frozenset({"onnx"})),
 )
 
 

@@ -64,6 +64,8 @@ def is_leaf(fn: Any) -> bool:
         return True
     if not isinstance(fn, FunctionType) or fn.__name__ in NOT_LEAF:
         return False
+    if "_rushlight_leaf" in fn.__dict__:  # made by the compiler around a graph
+        return True
     module = home(fn)
     return module in LEAF_MODULES or any(module == p or module.startswith(p + ".") for p in LEAF_PACKAGES)
 
@@ -75,7 +77,7 @@ def is_opaque(fn: FunctionType) -> bool:
 
 
 INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
-               "rushlight.testing", "rushlight.compiler._module")
+               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module")
 
 
 def is_framework_module(name: str) -> bool:

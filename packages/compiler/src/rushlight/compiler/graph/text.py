@@ -40,8 +40,8 @@ def text(graph: Graph) -> str:
 
     lines = [f"graph({', '.join(f'{name(v)}: {meta_text(v.meta)}' for v in graph.inputs)}):"]
     for node in graph.nodes:
-        operands = [names[x] if isinstance(x, Value) else _literal(x) for x in node.inputs]
-        params = [f"{key}={_literal(value)}" for key, value in zip(node.op.params, node.params)]
+        operands = [names[x] if isinstance(x, Value) else literal(x) for x in node.inputs]
+        params = [f"{key}={literal(value)}" for key, value in zip(node.op.params, node.params)]
         results = ", ".join(name(v) for v in node.outputs)
         metas = ", ".join(meta_text(v.meta) for v in node.outputs)
         lines.append(f"  {results} = {node.op.name}({', '.join(operands + params)})  # {metas}")
@@ -75,7 +75,8 @@ def parse_meta(source: str) -> Meta:
     )
 
 
-def _literal(x: Any) -> str:
+def literal(x: Any) -> str:
+    """A number, param or dtype as the text has it."""
     if isinstance(x, dtype):
         return x.name
     if isinstance(x, device):
@@ -86,9 +87,9 @@ def _literal(x: Any) -> str:
         x = x.item()
     if isinstance(x, tuple):
         return (
-            "(" + "".join(f"{_literal(item)}, " for item in x).rstrip() + ")"
+            "(" + "".join(f"{literal(item)}, " for item in x).rstrip() + ")"
             if len(x) == 1
-            else f"({', '.join(map(_literal, x))})"
+            else f"({', '.join(map(literal, x))})"
         )
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"

@@ -1,0 +1,11 @@
+"""`rushlight.export`: a model as one graph that is saved, loaded and run without its source."""
+
+from __future__ import annotations
+
+from rushlight.export.build import export
+from rushlight.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from rushlight.export.graph_signature import ExportGraphSignature
+from rushlight.export.trees import register_dataclass
+
+__all__ = ["ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "export",
+           "register_dataclass"]

@@ -1,0 +1,183 @@
+"""`ExportedProgram`: a whole computation as one graph, with what its inputs and outputs are, and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rushlight.compiler.graph.ir import Graph
+from rushlight.core.op import Op
+from rushlight.core.tensor import Tensor
+from rushlight.export import readable
+from rushlight.export.graph_signature import ExportGraphSignature, InputKind
+from rushlight.export.module import make_module
+from rushlight.utils._pytree import TreeSpec
+
+__all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "RandomDraw"]
+
+
+class CallSpec(NamedTuple):
+    """The trees of the arguments, `(args, kwargs)`, and of the result."""
+
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+
+
+@dataclass
+class ModuleCallSignature:
+    """How a module is called: its inputs and outputs in the graph, their trees, the names of its arguments."""
+
+    inputs: list
+    outputs: list
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+    forward_arg_names: list[str] | None = None
+
+
+@dataclass
+class ModuleCallEntry:
+    """A module of the program, by its full name; only the outermost one, whose name is empty, has a signature."""
+
+    fqn: str
+    signature: ModuleCallSignature | None = None
+
+
+class RandomDraw(NamedTuple):
+    """A tensor that is drawn from the default generator: `op(seed, offset, *numbers, *params)`, where the offset counts
+    from where the generator stands when the program is called.
+    """
+
+    op: Op
+    offset: int
+    numbers: tuple
+    params: tuple
+
+
+class ExportedProgram:
+    """What `export` makes of a model: `graph` with `graph_signature`, and the weights, shared with the model.
+
+    It is not called itself: `module()` gives a module to call, compile or train. `print` shows the program.
+
+    Example:
+        >>> import rushlight
+        >>> program = rushlight.export.export(lambda x: (x + 1) * 2, (rushlight.zeros(3),))
+        >>> print(program)
+        ExportedProgram:
+            def forward(x: float32[3]):
+                add: float32[3] = add(x, 1)
+                mul: float32[3] = mul(add, 2)
+                return (mul,)
+        <BLANKLINE>
+        Graph signature:
+            # inputs
+            x: USER_INPUT
+            # outputs
+            mul: USER_OUTPUT
+        <BLANKLINE>
+        Range constraints: {}
+        >>> program.module()(rushlight.ones(3))
+        tensor([4., 4., 4.])
+    """
+
+    def __init__(self, graph: Graph, graph_signature: ExportGraphSignature, state_dict: dict[str, Tensor],
+                 constants: dict[str, Tensor], call_spec: CallSpec, *,
+                 draws: tuple[RandomDraw, ...] = (), counters: int = 0, range_constraints: dict | None = None,
+                 example_inputs: tuple[tuple, dict] | None = None, name: str = "GraphModule") -> None:
+        self._graph, self._graph_signature = graph, graph_signature
+        self._state_dict, self._constants = state_dict, constants
+        self.call_spec = call_spec
+        self._draws, self._counters = draws, counters
+        self._range_constraints = dict(range_constraints or {})
+        self._example_inputs = example_inputs
+        self.name = name
+
+    @property
+    def graph(self) -> Graph:
+        """The graph. Its inputs are the tensors of `graph_signature.input_specs`, in order; its outputs likewise."""
+        return self._graph
+
+    @property
+    def graph_signature(self) -> ExportGraphSignature:
+        """What inputs and outputs are."""
+        return self._graph_signature
+
+    @property
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and persistent buffers by name."""
+        return self._state_dict
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        """Other tensors of the program by name: those that are neither, and buffers that are not persistent."""
+        return self._constants
+
+    @property
+    def tensor_constants(self) -> dict[str, Tensor]:
+        """The same as `constants`."""
+        return self._constants
+
+    @property
+    def range_constraints(self) -> dict:
+        """The ranges of the sizes that are open, by name."""
+        return self._range_constraints
+
+    @property
+    def example_inputs(self) -> tuple[tuple, dict] | None:
+        """The arguments that the program was exported with: `(args, kwargs)`."""
+        return self._example_inputs
+
+    @property
+    def draws(self) -> tuple[RandomDraw, ...]:
+        """How inputs of kind RANDOM are made, in order."""
+        return self._draws
+
+    @property
+    def counters(self) -> int:
+        """How many counters of the default generator a call takes."""
+        return self._counters
+
+    @property
+    def module_call_graph(self) -> list[ModuleCallEntry]:
+        """How the program is called."""
+        signature = self.graph_signature
+        names = [s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
+        return [ModuleCallEntry("", ModuleCallSignature([], [], *self.call_spec, names))]
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The parameters."""
+        for _, tensor in self.named_parameters():
+            yield tensor
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """The parameters with their names in the module."""
+        for name in self.graph_signature.parameters:
+            yield name, self.state_dict[name]
+
+    def buffers(self) -> Iterator[Tensor]:
+        """The buffers."""
+        for _, tensor in self.named_buffers():
+            yield tensor
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their names in the module."""
+        hidden = self.graph_signature.non_persistent_buffers
+        for name in self.graph_signature.buffers:
+            yield name, self.constants[name] if name in hidden else self.state_dict[name]
+
+    def module(self) -> Any:
+        """A module that runs the program, with the same parameters and buffers, which it writes to as the model does.
+
+        It takes arguments of the shapes, dtypes and structure of the export, and raises AssertionError or ValueError
+        for others. Its mode is that of the model at the export: `train()` and `eval()` raise NotImplementedError.
+        It compiles, too: `rushlight.compile(program.module())`.
+        """
+        return make_module(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("Unable to call ExportedProgram directly. Call program.module()(...) instead")
+
+    def __str__(self) -> str:
+        return readable.program(self)
+
+    __repr__ = __str__

@@ -1,0 +1,130 @@
+"""The module that runs an exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rushlight.core import siblings
+from rushlight.core.tensor import Tensor
+from rushlight.export import readable
+from rushlight.export.graph_signature import InputKind
+from rushlight.export.run import Runner
+
+if TYPE_CHECKING:
+    from rushlight.export.exported_program import ExportedProgram
+
+_classes: dict[type, type] = {}
+
+
+def make_module(program: ExportedProgram) -> Any:
+    """A module that runs the program and shares its tensors."""
+    base = module_base()
+    cls = _classes.get(base)
+    if cls is None:
+        cls = _classes[base] = _make_class(base)
+    return cls(program)
+
+
+def module_base() -> type:
+    """`nn.Module` where rushlight-nn is installed, else a class that can do the little that a program needs."""
+    try:
+        return siblings.root_name("nn").Module
+    except AttributeError:
+        return _PlainModule
+
+
+class _PlainModule:
+    """Holds tensors, and calls `forward`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def register_parameter(self, name: str, tensor: Tensor) -> None:
+        setattr(self, name, tensor)
+
+    def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
+        setattr(self, name, tensor)
+
+    def add_module(self, name: str, module: Any) -> None:
+        setattr(self, name, module)
+
+
+def _make_class(base: Any) -> type:
+    class GraphModule(base):
+        """Runs an exported program; parameters and buffers have the names that they have in the model."""
+
+        def __init__(self, program: ExportedProgram) -> None:
+            base.__init__(self)
+            fields = self.__dict__
+            fields["training"] = True
+            fields["_places"] = _fill(self, base, program)
+            fields["_program"] = program
+            fields["_run"] = runner(program)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            tensors = [getattr(owner, name) for owner, name in self._places]
+            return self._run(tensors, args, kwargs)
+
+        @property
+        def graph(self) -> Any:
+            """The graph."""
+            return self._program.graph
+
+        @property
+        def code(self) -> str:
+            """The program as text."""
+            return readable.code(self._program)
+
+        def print_readable(self) -> str:
+            """Print the program; returns the text."""
+            print(self.code)
+            return self.code
+
+        def train(self, mode: bool = True) -> NoReturn:
+            _refuse_mode("train")
+
+        def eval(self) -> NoReturn:
+            _refuse_mode("eval")
+
+    GraphModule.__qualname__ = "GraphModule"
+    return GraphModule
+
+
+def _refuse_mode(name: str) -> NoReturn:
+    raise NotImplementedError(f"Calling {name}() is not supported yet: an exported program does what the model did in "
+                              "the mode that it was exported in. Export the model once in each mode")
+
+
+def _fill(module: Any, base: type, program: ExportedProgram) -> list[tuple[Any, str]]:
+    """Give a module the tensors of a program; returns where those lie that are inputs, in their order."""
+    places = []
+    for spec in program.graph_signature.input_specs:
+        if spec.target is None:
+            continue
+        *path, name = spec.target.split(".")
+        owner = module
+        for part in path:
+            if getattr(owner, part, None) is None:
+                owner.add_module(part, base())
+            owner = getattr(owner, part)
+        if spec.kind is InputKind.PARAMETER:
+            owner.register_parameter(name, program.state_dict[spec.target])
+        elif spec.kind is InputKind.BUFFER:
+            tensors = program.state_dict if spec.persistent else program.constants
+            owner.register_buffer(name, tensors[spec.target], persistent=bool(spec.persistent))
+        else:
+            setattr(owner, name, program.constants[spec.target])
+        places.append((owner, name))
+    return places
+
+
+def runner(program: ExportedProgram) -> Callable[[list, tuple, dict], Any]:
+    """The function `run(tensors, args, kwargs)`; a compiled caller records its operations."""
+    run = Runner(program)
+
+    def call(tensors: list, args: tuple, kwargs: dict) -> Any:
+        return run(tensors, args, kwargs)
+
+    call._rushlight_leaf = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,90 @@
+"""Exported programs as text for people: with the names of parameters and arguments. `graph/text.py` is for files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.text import literal, meta_text
+from rushlight.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, TensorArgument
+
+if TYPE_CHECKING:
+    from rushlight.export.exported_program import ExportedProgram
+
+
+def value_names(graph: Graph, inputs: list[str]) -> dict[Value, str]:
+    """A name for each value: those given for the inputs, then the names of the ops, with a number where one repeats."""
+    taken: dict[str, int] = {}
+    names: dict[Value, str] = {}
+
+    def enter(value: Value, name: str) -> None:
+        names[value] = unique(name, taken)
+
+    for value, name in zip(graph.inputs, inputs, strict=True):
+        enter(value, name)
+    for node in graph.nodes:
+        for value in node.outputs:
+            enter(value, node.op.name if len(node.outputs) == 1 else f"{node.op.name}_{value.index}")
+    return names
+
+
+def unique(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number behind it if it is taken; enters it."""
+    while name in taken:
+        taken[name] += 1
+        name = f"{name}_{taken[name]}"
+    taken[name] = 0
+    return name
+
+
+def tensor_inputs(signature: ExportGraphSignature) -> list[str]:
+    """The names of the graph's inputs."""
+    return [s.arg.name for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
+
+
+def code(program: ExportedProgram) -> str:
+    """The program as a function."""
+    signature = program.graph_signature
+    names = value_names(program.graph, tensor_inputs(signature))
+    inputs = iter(program.graph.inputs)
+    arguments, lines = [], []
+    for spec in signature.input_specs:
+        if spec.kind is InputKind.RANDOM:
+            next(inputs)
+        elif isinstance(spec.arg, ConstantArgument):
+            arguments.append(f"{spec.arg.name}={literal(spec.arg.value)}")
+        else:
+            arguments.append(f"{spec.arg.name}: {_meta(next(inputs))}")
+    random = [v for v, s in zip(program.graph.inputs, [s for s in signature.input_specs
+                                                      if isinstance(s.arg, TensorArgument)])
+              if s.kind is InputKind.RANDOM]
+    for value, draw in zip(random, program.draws):
+        parts = ["seed", f"offset + {draw.offset}", *map(literal, draw.numbers), *_params(draw.op.params, draw.params)]
+        lines.append(f"{names[value]}: {_meta(value)} = {draw.op.name}({', '.join(parts)})")
+    for node in program.graph.nodes:
+        operands = [names[x] if isinstance(x, Value) else literal(x) for x in node.inputs]
+        call = f"{node.op.name}({', '.join([*operands, *_params(node.op.params, node.params)])})"
+        left = ", ".join(names[v] for v in node.outputs)
+        what = f": {_meta(node.outputs[0])}" if len(node.outputs) == 1 else ""
+        note = "" if what else f"  # {', '.join(map(_meta, node.outputs))}"
+        lines.append(f"{left}{what} = {call}{note}")
+    returned = [s.arg.name if isinstance(s.arg, TensorArgument) else literal(s.arg.value)
+                for s in signature.output_specs]
+    lines.append(f"return ({', '.join(returned)}{',' if len(returned) == 1 else ''})")
+    return "\n".join([f"def forward({', '.join(arguments)}):", *["    " + line for line in lines]])
+
+
+def program(program: ExportedProgram) -> str:
+    """Program, signature and ranges."""
+    signature = "\n".join("    " + line for line in str(program.graph_signature).split("\n"))
+    body = "\n".join("    " + line for line in code(program).split("\n"))
+    return (f"ExportedProgram:\n{body}\n\nGraph signature:\n{signature}\n\n"
+            f"Range constraints: {program.range_constraints}")
+
+
+def _meta(value: Value) -> str:
+    return meta_text(value.meta.with_grad(False))
+
+
+def _params(names: tuple[str, ...], values: tuple) -> list[str]:
+    return [f"{name}={literal(value)}" for name, value in zip(names, values)]

@@ -1,0 +1,202 @@
+"""Running an exported program: checks of its inputs, the graph, the writes to buffers and arguments."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import rushlight
+from rushlight.compiler.capture import memory, state
+from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.text import literal, parse
+from rushlight.core import checks
+from rushlight.core.generator import default_generator
+from rushlight.core.meta import Meta
+from rushlight.core.op import prims
+from rushlight.core.tensor import Tensor
+from rushlight.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from rushlight.export.trees import flatten_as, same_constant
+from rushlight.ops.copy import contiguous_format
+from rushlight.utils._pytree import tree_unflatten
+
+if TYPE_CHECKING:
+    from rushlight.export.exported_program import ExportedProgram
+
+_WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+class Runner:
+    """A program, prepared for calls `run(tensors, args, kwargs)`: its parameters, buffers and constants, and the
+    arguments.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        signature = program.graph_signature
+        self.program, self.graph = program, program.graph
+        self.in_spec, self.out_spec = program.call_spec
+        inputs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
+        self.place = {s.arg.name: i for i, s in enumerate(inputs)}
+        self.metas = [v.meta for v in self.graph.inputs]
+        self.states = [s for s in inputs if s.target is not None]
+        self.users = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
+        self.outputs = signature.output_specs
+        by_target = {s.target: self.place[s.arg.name] for s in self.states}
+        self.written = [self.place[str(s.target)] if s.kind is OutputKind.USER_INPUT_MUTATION else by_target[s.target]
+                        for s in self.outputs if s.kind in _WRITES]
+        self.views = {s.views: parse(s.views) for s in self.outputs if s.views is not None}
+        self.shared = _shared(self.graph)
+
+    def __call__(self, tensors: list, args: tuple, kwargs: dict) -> Any:
+        for spec, meta, x in zip(self.states, self.metas, tensors):
+            self._check_state(spec, meta, x)
+        originals = [*tensors, *self._arguments(args, kwargs)]
+        if self.written:
+            self._check_apart(originals)
+        inputs = [self._laid_out(i, x) for i, x in enumerate(originals)]
+        results = iter(interpret(self.graph, [*inputs, *self._drawn()]))
+        found = [(s, next(results)) for s in self.outputs if isinstance(s.arg, TensorArgument)]
+        for spec, value in found:
+            if spec.kind is OutputKind.CHECK and value.dtype is rushlight.bool and checks.found(value):
+                raise RuntimeError(f"{self.program.name}: an input holds a value that an operation of the program "
+                                   "refuses; the model itself says which, run eagerly")
+        with _without_gradients():
+            writes = [value for spec, value in found if spec.kind in _WRITES]
+            for place, value in zip(self.written, writes, strict=True):
+                self._write(place, originals[place], value)
+        values = {id(spec): value for spec, value in found}
+        leaves = [self._leaf(s, values, originals) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
+        return tree_unflatten(leaves, self.out_spec)
+
+    # before the graph
+
+    def _arguments(self, args: tuple, kwargs: dict) -> list[Tensor]:
+        expected = self.in_spec.children_specs[1].context[0]
+        if set(kwargs) != set(expected):
+            raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but "
+                             f"expected {list(expected)}")
+        leaves = [*flatten_as(args, self.in_spec.children_specs[0], "args"),
+                  *flatten_as(kwargs, self.in_spec.children_specs[1], "kwargs")]
+        tensors = []
+        metas = iter(self.metas[len(self.states):])
+        for spec, leaf in zip(self.users, leaves, strict=True):
+            if isinstance(spec.arg, ConstantArgument):
+                if not same_constant(leaf, spec.arg.value):
+                    given = "a tensor" if isinstance(leaf, Tensor) else repr(leaf)
+                    raise AssertionError(f"Guard failed: {spec.arg.name} == {literal(spec.arg.value)}: the program was "
+                                         f"exported for this value, not for {given}")
+                continue
+            self._check_argument(spec.arg.name, next(metas), leaf)
+            tensors.append(leaf)
+        return tensors
+
+    def _check_argument(self, name: str, meta: Meta, x: Any) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{self.program.name}: {name} must be a tensor, as in the export, not a {type(x).__name__}")
+        m = x._meta
+        if m is meta:
+            return
+        if m.dtype is not meta.dtype:
+            raise AssertionError(f"Guard failed: {name}.dtype == {meta.dtype.name}: it is {m.dtype.name}")
+        if m.device is not meta.device:
+            raise AssertionError(f"Guard failed: {name}.device == {meta.device}: it is on {m.device}")
+        if m.ndim != meta.ndim:
+            raise AssertionError(f"Guard failed: {name}.dim() == {meta.ndim}: it is {m.ndim}")
+        for i, (size, given) in enumerate(zip(meta.shape, m.shape)):
+            if size != given:
+                raise AssertionError(f"Guard failed: {name}.size()[{i}] == {size}: it is {given}. The program was "
+                                     "exported for this size; dynamic_shapes in export leaves it open")
+        self._check_grad(name, meta, m)
+
+    def _check_grad(self, name: str, meta: Meta, m: Meta) -> None:
+        if m.requires_grad and not meta.requires_grad and state.grad_enabled():
+            raise RuntimeError(f"{self.program.name}: {name} requires grad now and did not in the export, so the "
+                               "program does not know its gradient. Export it again with requires_grad_()")
+
+    def _check_state(self, spec: InputSpec, meta: Meta, x: Any) -> None:
+        m = getattr(x, "_meta", None)
+        if m is meta:
+            return
+        if m is None:
+            raise RuntimeError(f"{self.program.name}: {spec.target} is a {type(x).__name__}, the program needs a "
+                               f"tensor {meta}")
+        if (m.dtype, m.shape, m.device) != (meta.dtype, meta.shape, meta.device):
+            raise RuntimeError(f"{self.program.name}: {spec.target} is {m}, the program was exported for {meta}")
+        self._check_grad(str(spec.target), meta, m)
+
+    def _check_apart(self, originals: list[Tensor]) -> None:
+        """A program that writes to a tensor was captured with all its inputs in memory of their own."""
+        if any(isinstance(x, Tracer) for x in originals):
+            return  # the capture of the caller looks at this
+        written = tuple([originals[i] for i in dict.fromkeys(self.written)])
+        others = tuple([x for i, x in enumerate(originals) if i not in self.written])
+        if memory.meet(written, others):
+            raise RuntimeError(f"{self.program.name}: a tensor that the program writes to shares memory with another "
+                               "one that it is given; clone one of them")
+
+    def _laid_out(self, place: int, x: Tensor) -> Tensor:
+        """The input in the memory layout of the export, for which the graph was made."""
+        meta = self.metas[place]
+        if x._meta.strides == meta.strides or place in self.shared:
+            return x
+        if meta.contiguous:
+            return x if x._meta.contiguous else prims.convert.apply((x,), (meta.dtype, meta.device, contiguous_format))
+        order = sorted(range(meta.ndim), key=lambda i: -meta.strides[i])
+        back = tuple(sorted(range(meta.ndim), key=order.__getitem__))
+        return x.permute(tuple(order)).contiguous().permute(back)
+
+    def _drawn(self) -> list[Tensor]:
+        """The random tensors, drawn as eager execution draws them."""
+        made, at = [], 0
+        for draw in self.program.draws:
+            if draw.offset > at:
+                default_generator.take(draw.offset - at)
+            following = [d.offset for d in self.program.draws if d.offset > draw.offset]
+            end = min(following, default=self.program.counters)
+            seed, offset = default_generator.take(end - draw.offset)
+            at = end
+            made.append(draw.op.apply((seed, offset, *draw.numbers), draw.params))
+        if self.program.counters > at:
+            default_generator.take(self.program.counters - at)
+        return made
+
+    # after the graph
+
+    def _write(self, place: int, target: Tensor, value: Tensor) -> None:
+        if value._meta.requires_grad:
+            raise RuntimeError(f"{self.program.name}: what the program writes to input {place} depends on a tensor "
+                               "that requires grad; detach that, or call the program under no_grad")
+        prims.copy_.apply((target, value), (False,))
+
+    def _leaf(self, spec: OutputSpec, values: dict[int, Tensor], originals: list[Tensor]) -> Any:
+        if isinstance(spec.arg, ConstantArgument):
+            return spec.arg.value
+        if spec.alias is None:
+            return values[id(spec)]
+        found: Any = originals[self.place[spec.alias]]
+        return interpret(self.views[spec.views], [found])[0] if spec.views is not None else found
+
+
+def _without_gradients() -> Any:
+    return rushlight.no_grad() if state.has_gradients() else contextlib.nullcontext()
+
+
+def _shared(graph: Graph) -> set[int]:
+    """The places of inputs that outputs share memory with."""
+    found = set()
+    places = {v: i for i, v in enumerate(graph.inputs)}
+    for value in graph.outputs:
+        root: Value = value
+        while root.node is not None and root.node.op.kind == "view":
+            root = root.node.inputs[0]
+        if root in places:
+            found.add(places[root])
+    return found

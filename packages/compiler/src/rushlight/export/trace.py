@@ -1,0 +1,326 @@
+"""From a call to a graph: a dry run of the model (see `rushlight.compiler.capture`), of which only the operations on
+tensors remain. What the program read of Python's state is fixed; what it wrote there is refused or left out with a
+warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import rushlight
+from rushlight.compiler.capture import allow, memory, opcodes, state
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.randomness import Draw, Draws
+from rushlight.compiler.capture.semantics import call
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.source import Source, path
+from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.value import CellV, Obj, TensorV, Value
+from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.compiler.graph.text import text
+from rushlight.core import dispatch
+from rushlight.core.op import prims
+from rushlight.core.tensor import Tensor, wrap
+from rushlight.export.results import Leaf, leaves_of
+from rushlight.ops.copy import preserve_format
+from rushlight.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+
+@dataclass
+class Result:
+    """One leaf of the result: a value of the graph, or a constant (`value` None).
+
+    A result that shares memory with an input that the program writes to is made from that input, by `views`.
+    """
+
+    value: GraphValue | None
+    constant: Any = None
+    alias: GraphValue | None = None
+    views: str | None = None
+
+
+@dataclass
+class Traced:
+    """A captured call: a graph whose inputs are in no particular order, and what they and its results are."""
+
+    graph: Graph
+    given: dict[int, GraphValue]  # the inputs of the graph that are tensors of the call, by their place
+    found: list[tuple[Tensor, Source, GraphValue]]  # those that existed before
+    draws: list[tuple[Draw, GraphValue]]
+    counters: int
+    constants: list[tuple[Tensor, GraphValue]]  # tensors that framework code made of plain data
+    out_spec: TreeSpec
+    results: list[Result]
+    writes: list[tuple[GraphValue, GraphValue]] = field(default_factory=list)  # from an input to its new value
+    assigned: list[tuple[Tensor, GraphValue]] = field(default_factory=list)  # buffers that are set to a new tensor
+    checks: list[GraphValue] = field(default_factory=list)
+
+
+def trace(name: str, model: Callable, leaves: list, spec: TreeSpec) -> Traced:
+    """Dry-run `model(*args, **kwargs)`, given their leaves and tree.
+
+    Raises RuntimeError, naming the line, for what a graph cannot say, and what the model itself raises.
+    """
+    given = [_stand_in(x, True) if isinstance(x, Tensor) else x for x in leaves]
+    try:
+        return _capture(name, model, given, spec)
+    except Abort:
+        pass  # perhaps only because the arguments are taken to require gradients
+    given = [_stand_in(x, x._meta.requires_grad) if isinstance(x, Tensor) else x for x in leaves]
+    try:
+        return _capture(name, model, given, spec)
+    except Abort as abort:
+        raise RuntimeError(f"{name}: the program cannot be captured whole: {abort}{_advice(abort)}") from None
+
+
+def _stand_in(x: Tensor, grad: bool) -> Tensor:
+    """A tensor like an argument, in memory that nobody uses: no two arguments are the same, or parameters.
+
+    It requires gradients, so that the graph says which operations are made without.
+    """
+    m = x._meta
+    if m.device.type not in ("cpu", "meta"):
+        raise RuntimeError(f"export: an argument on {m.device}; programs are exported on the CPU: move model and "
+                           "arguments there")
+    return wrap(memory.untouched(m), m.with_grad(grad and m.dtype.is_inexact and state.has_gradients()))
+
+
+_DATA = ("control flow on the value", "__bool__", "item", "__int__", "__float__", "__index__", "tolist", "numpy",
+         "depends on data")
+
+
+def _advice(abort: Abort) -> str:
+    if any(word in abort.reason for word in _DATA):
+        return (". A program is one graph for all values of its inputs: choose between tensors with rushlight.where, "
+                "between computations with rushlight.cond, and take sizes from shapes")
+    return ""
+
+
+def _capture(name: str, model: Callable, given: list, spec: TreeSpec) -> Traced:
+    if opcodes.VERSION not in opcodes.SUPPORTED:
+        raise RuntimeError(f"{name}: Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
+    session = _session()
+    saved = state.snapshot()
+    try:
+        with _recording():
+            reason = state.unusual()
+            if reason is not None:
+                raise Abort(reason)
+            entered = state.snapshot()
+            with Draws() as draws, dispatch.push(session.recorder):
+                args, kwargs = tree_unflatten(given, spec)
+                result = _dry_run(session, model, args, kwargs)
+                if state.snapshot() != entered:
+                    raise Abort("the program changes the state of the thread")
+                return _finish(name, session, given, result, draws.counters)
+    finally:
+        state.restore(saved)
+
+
+def _session() -> Session:
+    try:
+        from rushlight.compiler.capture.sizes import Policy, Sizes  # being built
+    except ImportError:
+        return Session()
+    return Session(Sizes(Policy(False), {}))
+
+
+@contextlib.contextmanager
+def _recording() -> Iterator[None]:
+    """Gradients are recorded during the capture, whatever the caller's mode: the graph serves both."""
+    if not state.has_gradients():
+        yield
+        return
+    with rushlight.inference_mode(False), rushlight.enable_grad():
+        yield
+
+
+def _dry_run(session: Session, model: Callable, args: tuple, kwargs: dict) -> Value:
+    tree = session.tree
+    values = [session.lift(x, tree.argument(i, x)) for i, x in enumerate(args)]
+    named = {key: session.lift(x, tree.keyword(key, x)) for key, x in kwargs.items()}
+    try:
+        return call.call(session, Obj(model, tree.constant(model)), values, named)
+    except Raised as raised:
+        raise raised.value from None
+    except RecursionError:
+        raise Abort("calls nest too deeply") from None
+
+
+def _finish(name: str, session: Session, given: list, result: Value, counters: int) -> Traced:
+    recorder = session.recorder
+    if session.deferred or session.gradients.log or recorder.freed:
+        raise Abort("a backward pass or an optimizer's step: an exported program holds the forward pass alone")
+    out_spec, leaves = leaves_of(session, result)
+    results = _Results(session)
+    made = [results.leaf(leaf) for leaf in leaves]
+    assigned = _assigned(name, session)
+    written = [t for t in recorder.inputs_by_source() if t._count]
+    old = {t: results.input(t) for t in written}
+    traced = Traced(recorder.graph, {}, [], [], counters, [], out_spec, made,
+                    [(old[t], t._node) for t in written], assigned,
+                    [recorder.current(t) for t in recorder.wrong])
+    places = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
+    for tracer, value in zip(recorder.inputs, recorder.graph.inputs, strict=True):
+        if tracer._origin is not None:
+            real = recorder.real(tracer)
+            if id(real) in places:
+                traced.given[places[id(real)]] = value
+            else:
+                traced.found.append((real, tracer._origin, value))
+        elif id(tracer) in recorder.drawn:
+            traced.draws.append((recorder.drawn[id(tracer)], value))
+        else:
+            traced.constants.append((recorder.real(tracer), value))
+    return traced
+
+
+class _Results:
+    """Turns tracers into values of the graph such that those share memory which would in eager execution."""
+
+    def __init__(self, session: Session) -> None:
+        self.recorder = session.recorder
+        self.graph = session.recorder.graph
+        self.owner: dict[GraphValue, Tracer] = {}
+
+    def leaf(self, leaf: Leaf) -> Result:
+        if not isinstance(leaf.value, Tracer):
+            return Result(None, leaf.value)
+        tracer = leaf.value
+        root = tracer._root
+        if root._origin is not None and root._count:
+            return Result(self.recorder.current(tracer), None, self.input(root), _chain(tracer))
+        if root._origin is not None:
+            return Result(self.recorder.current(tracer))
+        value = self.recorder.current(root)
+        own = self._own(root, value)
+        if own is value:
+            return Result(self.recorder.current(tracer))
+        for step in _steps(tracer):
+            own = self._again(step, own)
+        return Result(own)
+
+    def _own(self, root: Tracer, value: GraphValue) -> GraphValue:
+        """The value of a tensor that the program made; a copy where another one has it, or where it is no result."""
+        constant = id(root) in self.recorder.reals and not root._count or value.node is None
+        if not constant and self.owner.setdefault(value, root) is root:
+            return value
+        m = root._meta
+        copy = self.graph.call(prims.convert, (value,), (m.dtype, m.device, preserve_format), m)
+        self.owner[copy] = root
+        return copy
+
+    def _again(self, tracer: Tracer, base: GraphValue) -> GraphValue:
+        step = tracer._step
+        made = self.graph.call(step.op, (base, *step.numbers), step.params)
+        return made if step.index is None else made[step.index]
+
+    def input(self, root: Tracer) -> GraphValue:
+        """The input of the graph that holds what a written tensor was before."""
+        for tracer, value in zip(self.recorder.inputs, self.graph.inputs):
+            if tracer is root:
+                return value
+        self.recorder.inputs.append(root)  # written, but never read
+        return self.graph.input(root._meta)
+
+
+def _steps(tracer: Tracer) -> list[Tracer]:
+    """The views that lead from a root to a tensor, the first one first."""
+    chain = []
+    while tracer._parent is not None:
+        chain.append(tracer)
+        tracer = tracer._parent
+    return chain[::-1]
+
+
+def _chain(tracer: Tracer) -> str:
+    """The views that lead from a root to a tensor, as the text of a graph."""
+    graph = Graph()
+    value = graph.input(tracer._root._meta)
+    for view in _steps(tracer):
+        step = view._step
+        made = graph.call(step.op, (value, *step.numbers), step.params)
+        value = made if step.index is None else made[step.index]
+    graph.output([value])
+    return text(graph)
+
+
+def _assigned(name: str, session: Session) -> list[tuple[Tensor, GraphValue]]:
+    """The buffers that the program replaces; raises or warns of other writes to what existed before the call."""
+    found: list[tuple[Tensor, GraphValue]] = []
+    left_out: list[str] = []
+    for (_, slot), (source, _, _) in session.slots.items():
+        left_out.append(f"{path(source)}.{slot}")
+    for view in session.views.values():
+        if isinstance(view, CellV):
+            if view.written:
+                _refuse_tensor(name, session, "a variable of an enclosing function", view.content)
+                left_out.append("a variable of an enclosing function")
+        elif view.mutated:
+            if _root(view.source).step in ("arg", "kwarg"):
+                raise RuntimeError(f"{name}: the program changes the {type(view.base).__name__} {path(view.source)} "
+                                   "that it is given; an exported program gets tensors alone: return what is new")
+            found += _written(name, session, view, left_out)
+    if left_out:
+        warnings.warn(f"{name}: the program writes to {', '.join(left_out)}; an exported program keeps no state of "
+                      "Python's, so this is left out. Use a buffer (register_buffer) for what has to be kept",
+                      stacklevel=4)
+    return found
+
+
+def _written(name: str, session: Session, view: Any, left_out: list[str]) -> list[tuple[Tensor, GraphValue]]:
+    where = path(view.source)
+    if not isinstance(view, DictV):
+        if isinstance(view, ListV):
+            for _, *arguments in view.log:
+                for value in arguments:
+                    _refuse_tensor(name, session, where, value)
+        left_out.append(where)
+        return []
+    found = []
+    buffers = where.endswith("._buffers")
+    for key, value in dict(view.log).items():
+        old = view.base.get(key)
+        if buffers and isinstance(value, TensorV) and isinstance(old, Tensor):
+            new = value.tracer._meta
+            if (new.dtype, new.shape, new.device) != (old._meta.dtype, old._meta.shape, old._meta.device):
+                raise RuntimeError(f"{name}: the program replaces the buffer {key}, which is {old._meta}, by a tensor "
+                                   f"that is {new}; a buffer of an exported program keeps its shape and dtype")
+            found.append((old, session.recorder.current(value.tracer)))
+            continue
+        at = f"{where.removeprefix('vars(').removesuffix(')')}.{key}"
+        _refuse_tensor(name, session, at, value)
+        left_out.append(at)
+    return found
+
+
+def _refuse_tensor(name: str, session: Session, where: str, value: Any) -> None:
+    try:
+        leaves = leaves_of(session, value)[1] if isinstance(value, Value) else []
+    except Abort:
+        return
+    if any(isinstance(leaf.value, Tracer) for leaf in leaves):
+        raise ValueError(f"{name}: the program stores a tensor in {where}. Such tensors must be buffers, made with "
+                         "register_buffer before the export, or be returned")
+
+
+def _root(source: Source) -> Source:
+    while source.parent is not None:
+        source = source.parent
+    return source
+
+
+def flatten_call(args: tuple, kwargs: dict) -> tuple[list, TreeSpec]:
+    """The leaves of a call's arguments, and their tree."""
+    return tree_flatten((args, kwargs))
+
+
+def is_module(model: Any) -> bool:
+    """Is it an `nn.Module`?"""
+    return allow.module_type(model) is not None
