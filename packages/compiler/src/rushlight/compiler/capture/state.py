@@ -58,19 +58,15 @@ def unusual() -> str | None:
     return None
 
 
-def records(op: Op, operands: tuple, results: int = 1) -> tuple[bool, ...]:
-    """Which results of a call would require grad, if their dtypes can: eager execution records them for gradients."""
+def records(op: Op, operands: tuple) -> bool:
+    """Would eager execution record this call for gradients?"""
     wanted = [i for i, x in enumerate(operands) if getattr(x, "_meta", None) is not None and x._meta.requires_grad]
     if not wanted or not grad_enabled():
-        return (False,) * results
-    from rushlight.autograd.rules.registry import differentiable, needed, row_of
+        return False
+    from rushlight.autograd.rules.registry import row_of
 
     row = row_of(op)
-    if row is not None and row.joint is None:
-        wanted = [i for i in wanted if row.formulas.get(op.operands[i])]
-    if row is None or not wanted:
-        return (False,) * results
-    return differentiable(needed(row.chosen(op, tuple(wanted))), results)
+    return row is not None and (row.joint is not None or any(row.formulas.get(op.operands[i]) for i in wanted))
 
 
 def snapshot() -> tuple:
