@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,12 @@ from rushlight.autograd.modes import no_grad
 from rushlight.autograd.recipe import Recipe, node_class
 from rushlight.autograd.rules.registry import row_of
 from rushlight.autograd.shield import PASSED, without_poison
-from rushlight.compiler.graph.builder import GraphBuilder, GraphTensor, tracer
+from rushlight.compiler.graph.builder import GraphBuilder, tracer
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, meta_of
+from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import add
 
 
@@ -44,13 +46,13 @@ def joint_graph(program: Graph) -> Joint:
         copies.update(zip(node.outputs, values))
     forward_nodes = len(graph.nodes)
     tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]
-    gradients: dict[Value, GraphTensor] = {}
+    gradients: dict[Value, Any] = {}
     with no_grad(), dispatch.push(GraphBuilder(graph)):  # as in a backward pass that is not differentiated again
         for i in tangents:
             value = program.outputs[i]
             incoming = tracer(graph.input(_tangent_meta(value.meta)))
             gradients[value] = incoming if value not in gradients else add(gradients[value], incoming)
-        _flow_back(program.nodes, copies, gradients)
+        flow_back(program.nodes, gradients, lambda v: tracer(copies[v]))
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
     return Joint(
         graph,
@@ -62,39 +64,58 @@ def joint_graph(program: Graph) -> Joint:
     )
 
 
-def gradients_of(graph: Graph, start: dict[Value, Value]) -> tuple[dict[Value, Value], dict[Node, tuple]]:
-    """Differentiate inside a graph: append to it the gradients of its inputs, which are returned.
+def gradients_of(
+    graph: Graph, start: dict[Value, Value], ends: Collection[Value] = ()
+) -> tuple[dict[Value, Value], dict[Node, tuple]]:
+    """Differentiate inside a graph: append to it the gradients of its inputs and of the values `ends`, which are
+    returned.
 
     `start` has the gradients of some of its values. Also returned are the nodes that gradients flowed through, the last
     one first, and what eager nodes would have saved for that. NotImplementedError when a formula cannot
     be put into a graph.
     """
-    gradients = {value: tracer(grad) for value, grad in start.items()}
+    gradients: dict[Value, Any] = {value: tracer(grad) for value, grad in start.items()}
     with no_grad(), dispatch.push(GraphBuilder(graph)):
-        visited = _flow_back(list(graph.nodes), None, gradients)
-    found = {v: gradients[v]._value for v in graph.inputs if v in gradients and v.meta.requires_grad}
+        visited = flow_back(list(graph.nodes), gradients, tracer, ends)
+    found = {v: g._value for v, g in gradients.items() if v.meta.requires_grad and (v.node is None or v in ends)}
     return found, visited
 
 
-def _flow_back(
-    nodes: list[Node], copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor]
+def flow_back(
+    nodes: list[Node], gradients: dict[Value, Tensor], lift: Callable[[Value], Tensor], ends: Collection[Value] = ()
 ) -> dict[Node, tuple]:
-    """Take gradients through nodes, the last one first; formulas read `copies` of the values, where there are any.
+    """Take gradients through nodes, the last one first; formulas compute with the tensors that `lift` makes of values.
 
-    Returns which nodes they went through, and what of their operands and results the formulas need.
+    Left in `gradients` are those of graph inputs and of `ends`. Returns which nodes they went through, and what of
+    their operands and results the formulas need.
     """
     visited: dict[Node, tuple] = {}
     shielded: set[Node] = set()  # what the tape marks, see `rushlight.autograd.shield`
     for node in reversed(nodes):
-        grads = [gradients.pop(v, None) for v in node.outputs]
+        grads = [gradients.get(v) if v in ends else gradients.pop(v, None) for v in node.outputs]
         if any(g is not None for g in grads):
-            recipe = _differentiate(node, grads, copies, gradients, node in shielded)
+            recipe = _differentiate(node, grads, lift, gradients, node in shielded)
             if recipe is not None:
                 visited[node] = tuple([_saved(node, kind, i) for kind, i in recipe.saves])
                 if recipe.selects or node in shielded:
                     makers = [node.inputs[i].node for i in recipe.wanted]
                     shielded.update([maker for maker in makers if maker is not None and maker.op.kind in PASSED])
     return visited
+
+
+def saved_by(node: Node) -> list[Any]:
+    """What an eager node would save of a call's operands and results."""
+    recipe = _recipe(node)
+    return [] if recipe is None else [_saved(node, kind, i) for kind, i in recipe.saves]
+
+
+def _recipe(node: Node) -> Recipe | None:
+    row = row_of(node.op)
+    if row is None:
+        return None
+    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
+    recipe = Recipe(node.op, metas, node.params, len(node.outputs), row)
+    return recipe if recipe.wanted else None
 
 
 def _saved(node: Node, kind: str, i: int) -> Any:
@@ -119,19 +140,15 @@ class _Named:
 
 
 def _differentiate(
-    node: Node, grads: list, copies: dict[Value, Value] | None, gradients: dict[Value, GraphTensor], shielded: bool
+    node: Node, grads: list, lift: Callable[[Value], Tensor], gradients: dict[Value, Tensor], shielded: bool
 ) -> Recipe | None:
     """Add what flows back through one call to the gradients of its operands; returns how."""
-    row = row_of(node.op)
-    if row is None:
-        return None
-    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
-    recipe = Recipe(node.op, metas, node.params, len(node.outputs), row)
-    if not recipe.wanted:
+    recipe = _recipe(node)
+    if recipe is None:
         return None
 
     def given(x: Any) -> Any:
-        return tracer(x if copies is None else copies[x]) if isinstance(x, Value) else x
+        return lift(x) if isinstance(x, Value) else x
 
     named: Any = _Named(node.op)
     found = recipe.gradients(named, grads, tuple([given(_saved(node, kind, i)) for kind, i in recipe.saves]))

@@ -1,0 +1,139 @@
+"""Backward passes inside a captured program: `loss.backward()` and `autograd.grad`.
+
+A backward pass is a matter of the graph: the formulas of `rushlight.autograd` run on its values and add nodes to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.state import grad_mode
+from rushlight.compiler.capture.tensors import Recorder, Tracer
+from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value
+from rushlight.compiler.graph.ir import Node
+from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.core.op import prims
+
+if TYPE_CHECKING:
+    from rushlight.compiler.capture.session import Session
+
+
+def backward(session: Session, roots: list[Value], gradients: list[Value], keep: bool, create: bool,
+             inputs: list[Value] | None) -> None:
+    """`autograd.backward(roots, gradients)`: add the gradients of the leaves, or of `inputs`, to their `grad`."""
+    recorder = session.recorder
+    wanted = None if inputs is None else _values(recorder, inputs)
+    found = _run(session, roots, gradients, keep, create, wanted)
+    with grad_mode(create):
+        for value, gradient in found.items():
+            leaf = (recorder.leaf_values if value in recorder.leaf_values else recorder.by_value)[value]
+            if wanted is None or value in wanted:
+                session.gradients.add(session, leaf, gradient, create)
+
+
+def gradient(session: Session, roots: list[Value], gradients: list[Value], inputs: list[Value], keep: bool,
+             create: bool, unused: bool, zeros: bool) -> list[Value]:
+    """`autograd.grad(roots, inputs, gradients)`: the gradients of `inputs`; None or zeros for those not reached."""
+    recorder = session.recorder
+    wanted = _values(recorder, inputs)
+    found = _run(session, roots, gradients, keep, create, wanted)
+    results: list[Value] = []
+    for value in wanted:
+        if value in found:
+            results.append(recorder.value_of(found[value]))
+        elif zeros:
+            m = value.meta
+            results.append(recorder.value_of(recorder.handle(prims.full, (0,), (m.shape, m.dtype, m.device))))
+        elif unused:
+            results.append(NONE)
+        else:
+            raise Abort("the gradient of a tensor that the result does not depend on")
+    return results
+
+
+def _values(recorder: Recorder, inputs: list[Value]) -> list[GraphValue]:
+    """What the tensors are in the graph that gradients are asked of."""
+    for x in inputs:
+        if not isinstance(x, TensorV) or not x.tracer._meta.requires_grad:
+            raise Abort("the gradient of something that requires none")
+    return [recorder.current(x.tracer) for x in inputs]  # type: ignore[attr-defined]
+
+
+def _run(session: Session, roots: list[Value], gradients: list[Value], keep: bool, create: bool,
+         wanted: list[GraphValue] | None) -> dict[GraphValue, Tracer]:
+    """Extend the graph by gradients: of the leaves, or of `wanted`; those with a `create` have a history themselves."""
+    from rushlight.compiler.aot.joint import flow_back, gradients_of  # only programs with gradients need autograd
+
+    recorder = session.recorder
+    if recorder.sealed:
+        raise Abort("a backward pass after an optimizer's step")
+    values = []
+    for root in roots:
+        if not isinstance(root, TensorV) or not root.tracer._meta.requires_grad:
+            raise Abort("a backward pass that eager execution refuses")
+        values.append(recorder.current(root.tracer))
+    nodes = list(recorder.graph.nodes)
+    for leaf in _reached(recorder, nodes, values):
+        session.gradients.watch(session, leaf)
+    ends = {*recorder.leaf_values, *(wanted or ())}
+    if wanted is not None:
+        nodes = _on_the_way(nodes, set(wanted))
+    with grad_mode(create):
+        start: dict[GraphValue, Any] = {}
+        for root, value, given in zip(roots, values, gradients, strict=True):
+            first = _start(session, root.tracer, given)  # type: ignore[attr-defined]
+            start[value] = start[value] + first if value in start else first
+        try:
+            if wanted is None and not create:
+                plain = {value: recorder.current(first) for value, first in start.items()}
+                results, visited = gradients_of(recorder.graph, plain, ends)
+                found = {value: recorder.tracer(g.meta, g) for value, g in results.items()}
+            else:
+                found = start
+                visited = flow_back(nodes, found, lambda v: recorder.tracer(v.meta.with_grad(
+                    create and v.meta.requires_grad), v), ends)
+        except NotImplementedError as error:
+            raise Abort(str(error)) from None
+    if recorder.freed.intersection(visited):
+        raise Abort("a second backward pass through the same graph")
+    if any(recorder.written_over(value, node) for node, saved in visited.items() for value in saved):
+        raise Abort("a backward pass that needs a value which was changed in place")
+    if not keep:
+        recorder.freed.update(node for node, saved in visited.items() if saved)
+    return {value: g for value, g in found.items()
+            if value.meta.requires_grad and (value.node is None or value in ends)}
+
+
+def _reached(recorder: Recorder, nodes: list[Node], roots: list[GraphValue]) -> list[Tracer]:
+    """The leaves that some values were computed from."""
+    live = set(roots)
+    for node in reversed(nodes):
+        reached = any(v in live and v.meta.requires_grad for v in node.outputs)
+        if reached and node.outputs[0] not in recorder.leaf_values:
+            live.update(x for x in node.inputs if isinstance(x, GraphValue) and x.meta.requires_grad)
+    found = [recorder.by_value[v] for v in recorder.graph.inputs if v in live and v.meta.requires_grad]
+    return [*found, *(leaf for value, leaf in recorder.leaf_values.items() if value in live)]
+
+
+def _on_the_way(nodes: list[Node], goals: set[GraphValue]) -> list[Node]:
+    """The nodes that have to run for gradients to reach the goals."""
+    leading, needed = set(goals), []
+    for node in nodes:
+        if any(isinstance(x, GraphValue) and x.meta.requires_grad and x in leading for x in node.inputs):
+            leading.update(v for v in node.outputs if v.meta.requires_grad)
+            needed.append(node)
+    return needed
+
+
+def _start(session: Session, loss: Tracer, gradient: Value) -> Tracer:
+    m = loss._meta
+    if isinstance(gradient, TensorV):
+        if gradient.tracer._meta.shape != m.shape or gradient.tracer._meta.dtype is not m.dtype:
+            raise Abort("a gradient that does not fit the tensor it starts from")
+        return gradient.tracer
+    given = not (isinstance(gradient, Obj) and gradient.obj is None)
+    if given or m.numel != 1 or m.dtype.is_complex:
+        raise Abort("a backward pass that eager execution refuses")
+    made: Any = session.recorder.handle(prims.full, (1.0,), (m.shape, m.dtype, m.device))
+    return made

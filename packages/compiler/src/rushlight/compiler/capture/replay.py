@@ -1,0 +1,47 @@
+"""What the lines after the graph call: writes to tensors that existed before, and histories that results are given."""
+
+from __future__ import annotations
+
+from rushlight.core.op import Op, prims
+from rushlight.core.tensor import Tensor
+
+
+def write_back(target: Tensor, value: Tensor, times: int = 1) -> None:
+    """Give an existing tensor the value that the captured program left in it after so many writes."""
+    alias = prims.detach.execute((target,))
+    prims.copy_.execute((alias, value), (False,))
+    if times != 1:
+        target.storage().version += times - 1
+
+
+def written(result: Tensor, times: int) -> None:
+    """Give a result the version of a tensor that was made and then written so many times."""
+    result.storage().version = times
+
+
+def spent_class(op: Op) -> type:
+    """The class of the nodes of an op's results after their backward pass; it has the name of the eager ones."""
+    from rushlight.autograd.node import SpentNode  # only programs with gradients need rushlight-autograd
+    from rushlight.autograd.recipe import node_class
+
+    return type(node_class(op).__name__, (SpentNode,), {"__slots__": ()})
+
+
+def spent(result: Tensor, node: type) -> Tensor:
+    """Give a result the history that a backward pass left: it requires grad, but there is nothing to go back through.
+    """
+    from rushlight.autograd.recorder import attach
+
+    attach(result, node(), 0)
+    return result
+
+
+def set_grad(x: Tensor, grad: Tensor | None) -> None:
+    """`x.grad = grad` for a gradient that is known to fit."""
+    from rushlight.autograd.state import state_of  # only programs with gradients need rushlight-autograd
+
+    state_of(x).grad = grad
+
+
+FUNCTIONS = {"write_back": write_back, "written": written, "new": object.__new__, "set_slot": object.__setattr__,
+             "set_grad": set_grad, "spent": spent}
