@@ -20,6 +20,24 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.errors import shape_text
 
 
+class Symbolic:
+    """Base of what stands in the place of a size that is not known yet: compilers compute with shapes that hold such.
+
+    It passes for an int in `isinstance`. Arithmetic makes more of it; whoever needs the number itself is refused.
+    """
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return int
+
+
+def is_int(x: object) -> bool:
+    """Is it a plain int (no bool), or stands for one?"""
+    return type(x) is int or isinstance(x, Symbolic)
+
+
 class Size(tuple):
     """The shape of a tensor: a tuple of ints.
 
@@ -34,10 +52,10 @@ class Size(tuple):
     def __new__(cls, sizes: Iterable = ()) -> Size:
         made = tuple.__new__(cls, sizes)
         for i, size in enumerate(made):
-            if type(size) is not int:
+            if type(size) is not int and not isinstance(size, Symbolic):
                 if not hasattr(size, "__index__"):
                     raise TypeError(f"Size: takes an iterable of int (item {i} is {type(size).__name__!r})")
-                return Size([size.__index__() for size in made])
+                return Size([size if isinstance(size, Symbolic) else size.__index__() for size in made])
         return made
 
     def numel(self) -> int:
@@ -166,7 +184,7 @@ def _new_meta(dtype, shape, strides, device, requires_grad, weak) -> Meta:
     made.dtype, made.shape, made.strides, made.device = dtype, shape, strides, device
     made.requires_grad, made.weak = requires_grad, weak
     made.size = Size(shape)
-    if math.prod([size for size in shape if size]) * dtype.itemsize >= 1 << 63:
+    if math.prod([n for n in shape if not isinstance(n, Symbolic) and n]) * dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"sizes {shape_text(shape)} overflow: a tensor of {dtype.name} cannot have so many elements")
     made.ndim, made.numel = len(shape), made.size.numel()
     made.contiguous = is_contiguous(shape, strides)

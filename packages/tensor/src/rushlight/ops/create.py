@@ -13,7 +13,7 @@ from rushlight.core.devices import as_device, cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, memory_format, strides_for
-from rushlight.core.meta import meta, of_array, strides_in_order
+from rushlight.core.meta import is_int, meta, of_array, strides_in_order
 from rushlight.core.storage import Storage, address, whole_storage, window
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.allocation import arange_op, empty_op, full_op
@@ -26,11 +26,12 @@ def sizes(name: str, size: tuple) -> tuple[int, ...]:
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = size[0]
     try:
-        return tuple([s if type(s) is int else s.__index__() for s in size])
+        return tuple([s if is_int(s) else s.__index__() for s in size])
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: size must be ints or one sequence of ints, got {size!r}") from None
 
 
+_INDEX = (None, dtypes.int64)  # the dtypes of a range of ints as it is
 PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
 
 
@@ -228,11 +229,11 @@ def arange(
     """
     if end is None:
         start, end = 0, start
-    if type(start) is type(end) is type(step) is int and step == 1 and start <= end and dtype is None:
+    if type(start) is type(step) is int and step == 1 and is_int(end) and start <= end and dtype in _INDEX:
         return finish(arange_op.apply((start, 1), (end - start, dtypes.int64, as_device(device))), requires_grad)
     start, end, step = [x.item() if isinstance(x, (Tensor, np.generic)) else x for x in (start, end, step)]
     for name, x in (("start", start), ("end", end), ("step", step)):
-        if not isinstance(x, (int, float)) or not math.isfinite(x):
+        if not isinstance(x, int) and not (isinstance(x, float) and math.isfinite(x)):
             raise (RuntimeError if isinstance(x, float) else TypeError)(
                 f"arange: {name} must be a finite real number, got {x!r}"
             )
@@ -244,7 +245,7 @@ def arange(
         start, end, step, whole = int(start), int(end), int(step), True
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
-    if (end - start) / step < 0:
+    if ((end - start) * step if whole else (end - start) / step) < 0:
         raise RuntimeError(
             f"arange: upper bound and lower bound inconsistent with step sign: start {start}, end {end}, step {step}"
         )

@@ -23,7 +23,7 @@ from rushlight.ops.index import index_op, masked_select_op
 from rushlight.ops.put import as_indices, index_put_op, masked_fill_op
 from rushlight.ops.rearrange import flip_op
 from rushlight.ops.shape import unsqueeze
-from rushlight.ops.slicing import select_op, slice_op
+from rushlight.ops.slicing import bounds, select_op, slice_op
 from rushlight.ops.view import reshaped, view_op
 
 alias_op = view(
@@ -192,7 +192,7 @@ def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
     size = x._meta.shape[dim]
     if item.step is not None and item.step.__index__() <= 0:
         raise ValueError("step must not be zero")
-    start, stop, step = item.indices(size)
+    start, stop, step = bounds(item, size) if HANDLERS else item.indices(size)
     if start == 0 and stop == size and step == 1:
         return x
     length = max(0, -((start - stop) // step))

@@ -11,7 +11,7 @@ from rushlight.core.declare import structured, view
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import Meta, Symbolic, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.view import strided
@@ -107,6 +107,16 @@ slice_op = view(
     reference=lambda x, start, dim, length, step: np.take(x, range(start, start + length * step, step), dim),
     errors=lambda: [ErrorSample((_MATRIX, 2), (0, 2, 1), IndexError, "exceeds dimension")],
 )
+
+
+def bounds(part: slice, size: int) -> tuple[int, int, int]:
+    """`part.indices(size)` for a positive step, of a size or bounds that may stand for ints, too."""
+    if type(size) is int and not any(isinstance(x, Symbolic) for x in (part.start, part.stop)):
+        return part.indices(size)
+    start, stop = [x if x is None or isinstance(x, int) else x.__index__() for x in (part.start, part.stop)]
+    low = 0 if start is None else max(start + size, 0) if start < 0 else size if start > size else start
+    high = size if stop is None else max(stop + size, 0) if stop < 0 else size if stop > size else stop
+    return low, high, 1 if part.step is None else part.step
 
 
 def sliced(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:

@@ -1,0 +1,61 @@
+"""The source of a number that stays open: an expression over inputs of the call, see `symbolic` and `sizes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.graph.symbolic import Atom, Sym
+
+Name = Callable[[Source], str]
+
+
+class Derived:
+    """An expression over sources whose values are not fixed. Whole numbers are symbols; `sym` is None for floats."""
+
+    __slots__ = ("roots", "write", "sym", "wanted")
+
+    step = "derived"
+
+    def __init__(self, roots: tuple[Source | Sym, ...], write: Callable[[Name], str], sym: Sym | None = None) -> None:
+        self.roots, self.write, self.sym, self.wanted = roots, write, sym, False
+
+    def check_type(self) -> None:
+        """It is checked already."""
+
+    def check_identity(self) -> None:
+        """Identity says more than can stay open."""
+        self.check()
+
+    def check(self, *detail: Any) -> None:
+        """Somebody looked at the value: fix all that it was computed from."""
+        for root in self.roots:
+            fix(root)
+
+
+def fix(root: Source | Sym) -> None:
+    """Make a number count by its value."""
+    if isinstance(root, Sym):
+        root.facts.fix(root.terms, "its value counts")
+    number = root.example
+    if number != number:
+        raise Abort("control over a NaN")
+    root.check("eq", type(number), repr(number) if type(number) is float else number)
+
+
+def derived(sym: Sym) -> Derived:
+    """The source of a whole number that a symbol stands for."""
+    return Derived((sym,), lambda name: expression(sym, name), sym)
+
+
+def expression(sym: Sym, name: Name) -> str:
+    """A symbol as Python source over the inputs of the call."""
+    return f"({sym.facts.text(sym.terms, lambda atom: place(atom, name))})"
+
+
+def place(atom: Atom, name: Name) -> str:
+    """Where the value of an atom is found: its origin is the source of a number, or of a tensor and a dimension."""
+    source, dim = atom.origin
+    return name(source) if dim is None else f"{name(source)}._meta.shape[{dim}]"

@@ -1,0 +1,137 @@
+"""What an entry does between its guards and its effects: the program for the sizes that came is found, and called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from rushlight.compiler._verify import Mismatch
+from rushlight.compiler.aot.runtime import without_grad
+from rushlight.compiler.capture.derived import place
+from rushlight.compiler.capture.effects import Epilogue
+from rushlight.compiler.capture.guard_codegen import GuardWriter, Writer
+from rushlight.compiler.capture.randomness import draw, give_back
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.sized import Sized
+from rushlight.compiler.capture.symbolic import scalar
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.symbolic import Atom, Sym
+from rushlight.core.generator import default_generator
+from rushlight.core.meta import Meta
+from rushlight.core.tensor import Tensor
+
+Backend = Callable[[Graph, list, dict], Callable[[list[Tensor]], list[Tensor]]]
+
+
+class Plan(NamedTuple):
+    """What an entry is made for."""
+
+    fn: Callable
+    args: tuple
+    kwargs: dict
+    backend: Backend
+    options: dict
+    fallback: Callable[[tuple, dict], Any]
+    counters: Any
+
+
+class Run:
+    """The lines of an entry that find and call the compiled graph."""
+
+    def __init__(self, session: Session, epilogue: Epilogue, plan: Plan) -> None:
+        self.session, self.epilogue, self.plan = session, epilogue, plan
+        self.sizes = session.sizes
+        recorder = session.recorder
+        self.graph = recorder.graph
+        if recorder.freed:  # the gradients are there already: nothing will be differentiated any more
+            self.graph = without_grad(self.graph)
+        facts = self.sizes.facts
+        found = [*_symbols_of(self.graph), *_symbols([x.params for x in recorder.drawn.values()]),
+                 *_symbols([plan.counters, *[x.operands[1].at for x in recorder.drawn.values()]])]
+        atoms = {atom.number: atom for sym in found for atom in facts.roots(sym.terms)}
+        self.numbers: list[Atom] = [atom for _, atom in sorted(atoms.items()) if atom.origin[1] is None]
+
+    @property
+    def sized(self) -> bool:
+        """Does the graph depend on sizes or numbers that stay open?"""
+        return bool(self.sizes.inputs or self.numbers)
+
+    def write_key(self, writer: Writer, guards: GuardWriter) -> None:
+        """Add the checks of numbers, and the lines that find the program for the sizes that came."""
+        facts = self.sizes.facts
+        numbers = {atom.number for atom in self.numbers}
+        for guard in facts.guards.values():  # those of sizes alone are looked at once per set of sizes
+            if any(a.origin[1] is None and a.number not in numbers for a in facts.roots(guard[0])):
+                text = facts.guard_text(guard, lambda atom: place(atom, guards.name_of.__getitem__))
+                writer.line(f"if not ({text}): return MISS", 2)
+        if self.sized:
+            key = [f"{guards.name_of[source]}._meta" for source in self.sizes.inputs]
+            key += [guards.name_of[atom.origin[0]] for atom in self.numbers]
+            writer.line(f"key = ({', '.join(key)},)", 2)
+            writer.line("sized = find(key) or make(key)", 2)
+            writer.line("if sized is None: return MISS", 2)
+            self._hold_sized(writer)
+
+    def _hold_sized(self, writer: Writer) -> None:
+        recorder, plan = self.session.recorder, self.plan
+        sized = Sized(self.sizes.facts, list(self.sizes.inputs.values()), self.numbers, self.graph,
+                      list(recorder.drawn.values()), plan.counters, self._compiled)
+        reals = [recorder.real(recorder.by_source[source])._meta for source in self.sizes.inputs]
+        if sized.make((*reals, *[atom.hint for atom in self.numbers])) is None:
+            raise AssertionError("a graph with symbols that does not hold for the sizes it was captured with")
+        writer.held.update(find=sized.known.get, make=sized.make)
+
+    def _compiled(self, graph: Graph) -> Callable[[list], list]:
+        if not graph.outputs:
+            return lambda inputs: []
+        return self.plan.backend(graph, [v.meta for v in graph.inputs], self.plan.options)
+
+    def write_call(self, writer: Writer, inputs: list[str]) -> None:
+        """Add the draws and the call; a failure there leaves everything as it was."""
+        counters: Any = "sized.counters" if self.sized else self.plan.counters
+        writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
+                           fallback=self.plan.fallback, Mismatch=Mismatch)
+        if self.plan.counters:
+            writer.line(f"seed, start = take({counters})")
+        if not self.epilogue.outputs:
+            return
+        if not self.sized:
+            writer.held["run"] = self._compiled(self.graph)
+        writer.line("try:")
+        outputs = ", ".join(f"o{i}" for i in range(len(self.epilogue.outputs)))
+        writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
+        writer.line("except Mismatch:")
+        writer.line("raise", 2)
+        writer.line("except Exception:")
+        writer.line("failed = True", 2)
+        writer.line("else:")
+        writer.line(f"failed = {' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or False}", 2)
+        if self.plan.counters:
+            writer.line("if failed: give_back(seed, start)")
+        writer.line("if failed: return fallback(args, kwargs)")
+
+    def name_draw(self, writer: Writer, tracer: int) -> str:
+        """The expression of a random tensor, by the id of its tracer."""
+        drawn = self.session.recorder.drawn
+        item = f"sized.draws[{[*drawn].index(tracer)}]" if self.sized else writer.hold(drawn[tracer])
+        return f"draw({item}, seed, start)"
+
+
+def _symbols(x: Any) -> Iterator[Sym]:
+    if type(x) is Sym:
+        yield x
+    elif isinstance(x, (tuple, list)):
+        for item in x:
+            yield from _symbols(item)
+
+
+def _symbols_of(graph: Graph) -> Iterator[Sym]:
+    def of(m: Meta) -> Iterator[Sym]:
+        return _symbols((m.shape, m.strides))
+
+    for value in graph.inputs:
+        yield from of(value.meta)
+    for node in graph.nodes:
+        yield from _symbols((node.params, [x for x in node.inputs if not isinstance(x, Value)]))
+        for value in node.outputs:
+            yield from of(value.meta)

@@ -1,0 +1,214 @@
+"""Which sizes and numbers of the inputs stay open, and what they are to the capture.
+
+A first capture fixes all sizes. Where the next one finds another size at the same place, the size stays open: in the
+metadata of the tracer it is a symbol (`rushlight.compiler.graph.symbolic`), so that the graph holds for all sizes for
+which the comparisons that were made come out the same. Sizes 0 and 1 are always plain numbers, and open ones are at
+least 2: that is what most comparisons ask. So are the sizes of parameters.
+
+A place is named by the path of the tensor, as in `explain`, and its dimension: `("args[0]", 1)`. To capture with
+sizes that have names and limits, as an exporter does:
+
+    policy = Policy(named={"args[0]": {0: Named("batch", 1, 64)}, "args[1]": {0: Named("batch", 1, 64)}})
+    entry = capture(fn, args, kwargs, backend, options, fallback, policy)
+    entry.sizes.facts.guard_texts()   # comparisons that a call must agree with: ["batch <= 32"]
+    entry.sizes.fixed                 # {("args[0]", 0): "its number is needed (line 3 of f in model.py)"}
+    entry.sizes.places                # {("args[0]", 0): the Sym} of the sizes and numbers that stayed open
+    entry.graph                       # shapes, strides, params and operands hold `Sym` objects; str(sym) is its text
+
+Sizes of one name are one symbol. A named size is taken to be at least 2 whatever its `low` says, since the program was
+captured for no smaller one. `replaced(params, sym -> value)` puts values into a nested tuple,
+`facts.evaluate(sym.terms, {atom.number: value})` computes one, and `facts.holds(values)` tells whether a graph is the
+right one for some values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rushlight.compiler.capture.derived import derived
+from rushlight.compiler.capture.source import Source, path
+from rushlight.compiler.capture.symbolic import opened
+from rushlight.compiler.capture.value import Obj
+from rushlight.compiler.graph.symbolic import Atom, Facts, Fixed, Sym
+from rushlight.core.meta import Meta, contiguous_strides, meta, strides_in_order
+from rushlight.core.tensor import Tensor
+
+Place = tuple[str, int | None]  # the path of a tensor and a dimension, or of a number and None
+
+# What `mark_dynamic` and its like set on a tensor, as in PyTorch.
+DYNAMIC, MAYBE, STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
+RANGE = "_dynamo_dynamic_range"
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size that was marked as dynamic is a plain number to the program."""
+
+
+class Named(NamedTuple):
+    """A size with a name, and limits of its value."""
+
+    name: str
+    low: int = 0
+    high: float = math.inf
+
+
+class Policy:
+    """What stays open in the captures of one function: learnt from call to call, or said by the user.
+
+    `dynamic` True keeps all sizes open from the start, False none, None those that were seen to change.
+    """
+
+    def __init__(self, dynamic: bool | None = None,
+                 named: Mapping[str, Mapping[int, Named]] | None = None) -> None:
+        self.dynamic, self.named = dynamic, named or {}
+        self.seen: dict[str, Any] = {}  # metadata of tensors and values of numbers, by path
+        self.changing: set[Place] = set()
+
+    def dims(self, where: str, real: Tensor) -> set[int]:
+        """The dimensions of an input that are to stay open."""
+        m = real._meta
+        if where in self.named:
+            return set(self.named[where])
+        marks = getattr(real, "__dict__", {})
+        wanted = set(marks.get(DYNAMIC, ())) | set(marks.get(MAYBE, ()))
+        if self.dynamic is not False and not type(real).__module__.startswith("rushlight.nn"):
+            before = self.seen.get(where)
+            if self.dynamic:
+                wanted.update(range(m.ndim))
+            elif isinstance(before, Meta) and before.ndim == m.ndim:
+                wanted.update([d for d in range(m.ndim) if before.shape[d] != m.shape[d]])
+            wanted.update([d for d in range(m.ndim) if (where, d) in self.changing])
+        return wanted - set(marks.get(STATIC, ()))
+
+    def changes(self, where: str, source: Source, number: int | float) -> bool:
+        """Is a number to stay open?"""
+        if self.dynamic is False:
+            return False
+        if (where, None) in self.changing:
+            return True
+        before = self.seen.get(where)
+        if type(before) is type(number) and before != number:
+            return True
+        return bool(self.dynamic) and source.step in ("arg", "kwarg") and type(number) is int and number not in (0, 1)
+
+    def learn(self, sizes: Sizes) -> None:
+        """Remember what a capture saw, and what it kept open."""
+        self.changing.update(sizes.places)
+        self.seen.update(sizes.seen)
+
+
+class Sizes:
+    """The open sizes and numbers of one capture."""
+
+    def __init__(self, policy: Policy, fixed: Mapping[Place, str]) -> None:
+        self.policy = policy
+        self.fixed = dict(fixed)  # places of which the number is needed, and why
+        self.facts = Facts()
+        self.places: dict[Place, Any] = {}
+        self.inputs: dict[Source, Meta] = {}  # metadata with symbols
+        self.seen: dict[str, Any] = {}
+        self.marked: set[Place] = set()  # places that the user wants open
+        self._named: dict[str, Sym] = {}
+        self._numbers: dict[Source, Sym] = {}
+
+    def metadata(self, real: Tensor, source: Source) -> Meta:
+        """The metadata of the tracer of an input; checks the input in the guards."""
+        m, where = real._meta, path(source)
+        self._see(where, m)
+        dims = [d for d in sorted(self.policy.dims(where, real))
+                if d < m.ndim and m.shape[d] >= 2 and (where, d) not in self.fixed]
+        self.marked.update([(where, d) for d in getattr(real, "__dict__", {}).get(DYNAMIC, ())])
+        if not dims:
+            source.check("tensor", type(real), m)
+            return m
+        source.check("type", type(real))
+        source.wanted = True
+        shape: list[Any] = list(m.shape)
+        limits = getattr(real, "__dict__", {}).get(RANGE, {})
+        for d in dims:
+            wish = self.policy.named.get(where, {}).get(d)
+            shape[d] = self.places[where, d] = self._size(wish, shape[d], (source, d), *limits.get(d, (2, math.inf)))
+        made = meta(m.dtype, tuple(shape), _symbolic_strides(m, tuple(shape)), m.device, m.requires_grad)
+        self.inputs[source] = made
+        return made
+
+    def _size(self, wish: Named | None, hint: int, origin: Any, low: float, high: float) -> Sym:
+        if wish is None:
+            return self.facts.atom(f"s{len(self.facts.atoms)}", hint, origin, max(low, 2), high)
+        found = self._named.get(wish.name)
+        if found is None or found.hint != hint:
+            found = self.facts.atom(wish.name, hint, origin, max(wish.low, 2), wish.high)
+            self._named.setdefault(wish.name, found)
+        return found
+
+    def _see(self, where: str, what: Any) -> None:
+        """Note what is at a path, but not where several things have the same."""
+        self.seen[where] = what if self.seen.get(where, what) == what else None
+
+    def number(self, number: int | float, source: Source) -> Obj | None:
+        """A number that stays open, None where that is not wanted."""
+        where = path(source)
+        self._see(where, number)
+        if (where, None) in self.fixed or not self.policy.changes(where, source, number):
+            return None
+        if type(number) is float:
+            self.places[where, None] = source
+            return opened(number, source)
+        source.check_type()
+        source.wanted = True
+        sym = self._numbers.get(source)
+        if sym is None:
+            sym = self._numbers[source] = self.facts.atom(f"n{len(self.facts.atoms)}", number, (source, None))
+            self.places[where, None] = sym
+        return Obj(number, derived(sym))  # type: ignore[arg-type]
+
+    def check_marks(self) -> None:
+        """Raise for sizes that were marked as dynamic and of which the program needs the number."""
+        for place in sorted(self.marked & self.fixed.keys()):
+            raise ConstraintViolationError(
+                f"mark_dynamic: dimension {place[1]} of {place[0]} cannot stay open, because {self.fixed[place]}; "
+                "leave the mark away or use maybe_mark_dynamic, or change the program so that it does not ask")
+
+    def fix_all(self, values: Any, why: str) -> None:
+        """Capture again with plain numbers where there are symbols in some arguments, of which a function made nothing.
+        """
+        found = [terms for x in _symbols(values) for terms in (x.terms,)]
+        if found:
+            raise Fixed(frozenset().union(*map(self.facts.roots, found)), why)
+
+    def places_of(self, atoms: Iterable[Atom]) -> list[Place]:
+        """The places of atoms."""
+        return [(path(source), dim) for source, dim in [atom.origin for atom in atoms]]
+
+
+def _symbols(x: Any) -> Iterator[Sym]:
+    """The symbols in arguments: nested containers, slices and tracers."""
+    if type(x) is Sym:
+        yield x
+    elif isinstance(x, dict):
+        yield from _symbols((*x.values(),))
+    elif isinstance(x, (tuple, list)):
+        for item in x:
+            yield from _symbols(item)
+    elif type(x) is slice:
+        yield from _symbols((x.start, x.stop, x.step))
+    elif isinstance(x, Tensor):
+        yield from _symbols(x._meta.shape + x._meta.strides)
+
+
+def _symbolic_strides(m: Meta, shape: tuple) -> tuple:
+    """The strides of an input, said by its sizes where they follow from these: without gaps, in any order."""
+    if m.strides == contiguous_strides(m.shape):
+        return contiguous_strides(shape)
+    order = tuple(sorted(range(m.ndim), key=lambda d: (-m.strides[d], d)))
+    if m.strides == strides_in_order(m.shape, order):
+        return strides_in_order(shape, order)
+    known: dict[int, Any] = {1: 1}  # a stretch without gaps may lie within larger strides
+    made = list(m.strides)
+    for d in reversed(order):
+        made[d] = known.get(m.strides[d], m.strides[d])
+        if m.strides[d]:
+            known.setdefault(m.shape[d] * m.strides[d], shape[d] * made[d])
+    return tuple(made)
