@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.autograd.fit import fit
 from rushlight.autograd.node import OpNode
-from rushlight.autograd.rules.registry import Formula, Row
+from rushlight.autograd.rules.registry import Formula, Row, differentiable, needed
 from rushlight.autograd.shield import SELECTING, shield, shielding
 from rushlight.autograd.state import new_state
 from rushlight.autograd.unrolled import unrolled_backward
@@ -75,14 +75,11 @@ class Recipe:
                 if m is not None and m.requires_grad and (self.joint or row.formulas.get(op.operands[i]))
             ]
         )
-        formulas = [row.joint] if self.joint else [row.formulas[op.operands[i]] for i in self.wanted]
-        names = list(dict.fromkeys([name for f in formulas for name in f.arguments])) if self.wanted else []
+        formulas = row.chosen(op, self.wanted)
+        names = needed(formulas) if self.wanted else []
         self.saves, self.tensors = self._what_to_save(names)
         self.saves_results = any(kind == "result" for kind, _ in self.saves)
-        # A result whose gradient no formula takes only serves the backward pass; it does not require grad.
-        self.differentiable = tuple(
-            [not names or "gs" in names or f"g{i}" in names or (i == 0 and "g" in names) for i in range(outputs)]
-        )
+        self.differentiable = differentiable(names, outputs)
         known = self._known(params)
         fixed = [name for name in names if name in known]
         self.statics = tuple([known[name] for name in fixed])

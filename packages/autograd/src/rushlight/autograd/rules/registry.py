@@ -85,6 +85,20 @@ class Row:
     linear: tuple[tuple[str, ...], ...] = ()
     through: bool = False
 
+    def chosen(self, op: Op, wanted: tuple[int, ...]) -> list[Formula]:
+        """The formulas that run when these operands need gradients."""
+        return [self.joint] if self.joint else [self.formulas[op.operands[i]] for i in wanted]
+
+
+def needed(formulas: list[Formula]) -> list[str]:
+    """The names of what some formulas are called with."""
+    return list(dict.fromkeys([name for f in formulas for name in f.arguments]))
+
+
+def differentiable(names: list[str], outputs: int) -> tuple[bool, ...]:
+    """Which results require grad. One whose gradient no formula takes only serves the backward pass."""
+    return tuple([not names or "gs" in names or f"g{i}" in names or (i == 0 and "g" in names) for i in range(outputs)])
+
 
 def vjp(
     op: Any,
