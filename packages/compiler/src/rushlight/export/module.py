@@ -10,6 +10,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.export import readable
 from rushlight.export.graph_signature import InputKind
 from rushlight.export.run import Runner
+from rushlight.export.trees import build, flatten_arguments
 
 if TYPE_CHECKING:
     from rushlight.export.exported_program import ExportedProgram
@@ -32,6 +33,15 @@ def module_base() -> type:
         return siblings.root_name("nn").Module
     except AttributeError:
         return _PlainModule
+
+
+def as_parameter(x: Tensor) -> Tensor:
+    """A parameter of a module with the memory of a tensor."""
+    try:
+        parameter = siblings.root_name("nn").Parameter
+    except AttributeError:
+        return x
+    return parameter(x, requires_grad=x._meta.requires_grad)
 
 
 class _PlainModule:
@@ -59,12 +69,13 @@ def _make_class(base: Any) -> type:
             fields = self.__dict__
             fields["training"] = True
             fields["_places"] = _fill(self, base, program)
-            fields["_program"] = program
+            fields["_program"], fields["_specs"] = program, tuple(program.call_spec)
             fields["_run"] = runner(program)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             tensors = [getattr(owner, name) for owner, name in self._places]
-            return self._run(tensors, args, kwargs)
+            in_spec, out_spec = self._specs
+            return build(self._run(tensors, flatten_arguments(args, kwargs, in_spec)), out_spec)
 
         @property
         def graph(self) -> Any:
@@ -99,32 +110,45 @@ def _refuse_mode(name: str) -> NoReturn:
 def _fill(module: Any, base: type, program: ExportedProgram) -> list[tuple[Any, str]]:
     """Give a module the tensors of a program; returns where those lie that are inputs, in their order."""
     places = []
+    kinds: dict[int, tuple[InputKind, bool]] = {}
     for spec in program.graph_signature.input_specs:
-        if spec.target is None:
-            continue
-        *path, name = spec.target.split(".")
-        owner = module
-        for part in path:
-            if getattr(owner, part, None) is None:
-                owner.add_module(part, base())
-            owner = getattr(owner, part)
-        if spec.kind is InputKind.PARAMETER:
-            owner.register_parameter(name, program.state_dict[spec.target])
-        elif spec.kind is InputKind.BUFFER:
-            tensors = program.state_dict if spec.persistent else program.constants
-            owner.register_buffer(name, tensors[spec.target], persistent=bool(spec.persistent))
-        else:
-            setattr(owner, name, program.constants[spec.target])
-        places.append((owner, name))
+        if spec.target is not None:
+            hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
+            tensor = (program.constants if hidden else program.state_dict)[spec.target]
+            kinds[id(tensor)] = spec.kind, not hidden
+            places.append(_place(module, base, spec.target, tensor, spec.kind, not hidden))
+    known = {spec.target for spec in program.graph_signature.input_specs}
+    for name, tensor in {**program.state_dict, **program.constants}.items():
+        if name not in known and id(tensor) in kinds:  # another name of the same tensor
+            _place(module, base, name, tensor, *kinds[id(tensor)])
     return places
 
 
-def runner(program: ExportedProgram) -> Callable[[list, tuple, dict], Any]:
-    """The function `run(tensors, args, kwargs)`; a compiled caller records its operations."""
+def _place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:
+    """Put a tensor where its name says, in modules that are made for that; returns its module and name there."""
+    *path, name = target.split(".")
+    owner = module
+    for part in path:
+        if getattr(owner, part, None) is None:
+            owner.add_module(part, base())
+        owner = getattr(owner, part)
+    if kind is InputKind.PARAMETER:
+        owner.register_parameter(name, tensor)
+    elif kind is InputKind.BUFFER:
+        owner.register_buffer(name, tensor, persistent=persistent)
+    elif hasattr(type(owner), name) or name in vars(owner):
+        raise ValueError(f"no name for a tensor of a module: {target!r}")
+    else:
+        setattr(owner, name, tensor)
+    return owner, name
+
+
+def runner(program: ExportedProgram) -> Callable[[list, list], list]:
+    """The function `run(tensors, leaves)`; a compiled caller records its operations."""
     run = Runner(program)
 
-    def call(tensors: list, args: tuple, kwargs: dict) -> Any:
-        return run(tensors, args, kwargs)
+    def call(tensors: list, leaves: list) -> list:
+        return run(tensors, leaves)
 
     call._rushlight_leaf = True  # type: ignore[attr-defined]
     return call

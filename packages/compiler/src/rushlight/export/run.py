@@ -24,9 +24,8 @@ from rushlight.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
-from rushlight.export.trees import flatten_as, same_constant
+from rushlight.export.trees import same_constant
 from rushlight.ops.copy import contiguous_format
-from rushlight.utils._pytree import tree_unflatten
 
 if TYPE_CHECKING:
     from rushlight.export.exported_program import ExportedProgram
@@ -35,14 +34,13 @@ _WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind
 
 
 class Runner:
-    """A program, prepared for calls `run(tensors, args, kwargs)`: its parameters, buffers and constants, and the
-    arguments.
+    """A program, prepared for calls `run(tensors, leaves)`: with its parameters, buffers and constants, and the leaves
+    of the arguments. Gives the leaves of the result.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
         signature = program.graph_signature
         self.program, self.graph = program, program.graph
-        self.in_spec, self.out_spec = program.call_spec
         inputs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
         self.place = {s.arg.name: i for i, s in enumerate(inputs)}
         self.metas = [v.meta for v in self.graph.inputs]
@@ -55,10 +53,10 @@ class Runner:
         self.views = {s.views: parse(s.views) for s in self.outputs if s.views is not None}
         self.shared = _shared(self.graph)
 
-    def __call__(self, tensors: list, args: tuple, kwargs: dict) -> Any:
+    def __call__(self, tensors: list, leaves: list) -> list:
         for spec, meta, x in zip(self.states, self.metas, tensors):
             self._check_state(spec, meta, x)
-        originals = [*tensors, *self._arguments(args, kwargs)]
+        originals = [*tensors, *self._arguments(leaves)]
         if self.written:
             self._check_apart(originals)
         inputs = [self._laid_out(i, x) for i, x in enumerate(originals)]
@@ -73,18 +71,11 @@ class Runner:
             for place, value in zip(self.written, writes, strict=True):
                 self._write(place, originals[place], value)
         values = {id(spec): value for spec, value in found}
-        leaves = [self._leaf(s, values, originals) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
-        return tree_unflatten(leaves, self.out_spec)
+        return [self._leaf(s, values, originals) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
 
     # before the graph
 
-    def _arguments(self, args: tuple, kwargs: dict) -> list[Tensor]:
-        expected = self.in_spec.children_specs[1].context[0]
-        if set(kwargs) != set(expected):
-            raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but "
-                             f"expected {list(expected)}")
-        leaves = [*flatten_as(args, self.in_spec.children_specs[0], "args"),
-                  *flatten_as(kwargs, self.in_spec.children_specs[1], "kwargs")]
+    def _arguments(self, leaves: list) -> list[Tensor]:
         tensors = []
         metas = iter(self.metas[len(self.states):])
         for spec, leaf in zip(self.users, leaves, strict=True):

@@ -6,6 +6,7 @@ warning.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -124,11 +125,11 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec) -> Traced:
 
 
 def _session() -> Session:
-    try:
-        from rushlight.compiler.capture.sizes import Policy, Sizes  # being built
-    except ImportError:
-        return Session()
-    return Session(Sizes(Policy(False), {}))
+    if "sizes" not in inspect.signature(Session).parameters:
+        return Session()  # type: ignore[call-arg]
+    from rushlight.compiler.capture.sizes import Policy, Sizes  # a session takes them from soon on
+
+    return Session(Sizes(Policy(False), {}))  # type: ignore[call-arg]
 
 
 @contextlib.contextmanager

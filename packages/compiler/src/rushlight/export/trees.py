@@ -84,15 +84,51 @@ def flatten_as(tree: Any, spec: TreeSpec, where: str = "the arguments") -> list:
         return [tree]
     if not _fits(tree, spec):
         raise ValueError(f"{where}: expected {_described(spec)}, as in the export, got {_given(tree)}")
+    children = _children(tree, spec)
     if isinstance(tree, dict):
-        keys = spec.context[0]
-        children, names = [tree[key] for key in keys], [f"{where}[{key!r}]" for key in keys]
+        names = [f"{where}[{key!r}]" for key in spec.context[0]]
+    elif type(tree) in _by_class:
+        names = [f"{where}.{name}" for name in _by_class[type(tree)].fields]
     else:
-        children = list(pytree._node(type(tree)).flatten(tree)[0])  # type: ignore[union-attr]
-        names = [f"{where}.{name}" for name in _by_class[type(tree)].fields] if type(tree) in _by_class else \
-            [f"{where}[{i}]" for i in range(len(children))]
+        names = [f"{where}[{i}]" for i in range(len(children))]
     return [leaf for child, inner, name in zip(children, spec.children_specs, names)
             for leaf in flatten_as(child, inner, name)]
+
+
+def flatten_arguments(args: tuple, kwargs: dict, spec: TreeSpec) -> list:
+    """The leaves of a call's arguments. ValueError when they are built otherwise than `spec` says."""
+    positional, named = spec.children_specs
+    expected = named.context[0]
+    if set(kwargs) != set(expected):
+        raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected "
+                         f"{list(expected)}")
+    return [*flatten_as(args, positional, "args"), *flatten_as(kwargs, named, "kwargs")]
+
+
+def build(leaves: list, spec: TreeSpec) -> Any:
+    """The tree with these leaves. Written so that a compiled caller can follow it."""
+    return _build(leaves, spec, 0)[0]
+
+
+def _build(leaves: list, spec: TreeSpec, at: int) -> tuple[Any, int]:
+    kind = spec.type
+    if kind is None:
+        return leaves[at], at + 1
+    children = []
+    for child in spec.children_specs:
+        value, at = _build(leaves, child, at)
+        children.append(value)
+    if kind is tuple:
+        return tuple(children), at
+    if kind is list:
+        return children, at
+    if kind is dict:
+        return dict(zip(spec.context[0], children)), at
+    if kind in _by_class:
+        return kind(**dict(zip(spec.context, children))), at
+    if issubclass(kind, tuple):
+        return kind(*children), at
+    return pytree._node(kind).unflatten(children, spec.context), at  # type: ignore[union-attr]
 
 
 def _fits(tree: Any, spec: TreeSpec) -> bool:
@@ -104,7 +140,17 @@ def _fits(tree: Any, spec: TreeSpec) -> bool:
         return False
     if isinstance(tree, dict):
         return set(tree) == set(spec.context[0])
-    return len(pytree._node(kind).flatten(tree)[0]) == len(spec.children_specs)  # type: ignore[union-attr]
+    return len(_children(tree, spec)) == len(spec.children_specs)
+
+
+def _children(tree: Any, spec: TreeSpec) -> list:
+    if isinstance(tree, (list, tuple)):
+        return list(tree)
+    if isinstance(tree, dict):
+        return [tree[key] for key in spec.context[0]]
+    if type(tree) in _by_class:
+        return [getattr(tree, field) for field in _by_class[type(tree)].fields]
+    return list(pytree._node(type(tree)).flatten(tree)[0])  # type: ignore[union-attr]
 
 
 def _described(spec: TreeSpec) -> str:

@@ -21,8 +21,11 @@ class Archive:
     bytes can claim to become any number of others.
     """
 
-    def __init__(self, file: IO[bytes], path: str | os.PathLike | None) -> None:
-        """`path` says that files are to be mapped into memory instead of being read."""
+    def __init__(self, file: IO[bytes], path: str | os.PathLike | None, marker: str = "data.pkl",
+                 what: str = "checkpoint") -> None:
+        """`path` says that files are to be mapped into memory instead of being read; `marker` is the file that every
+        archive of this kind has.
+        """
         entries = zipfile.ZipFile(file).infolist()
         self._file, self._size = file, file.seek(0, os.SEEK_END)
         self._entries = {entry.filename: entry for entry in entries}
@@ -30,13 +33,14 @@ class Archive:
         for entry in entries:
             if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
                 raise RuntimeError(
-                    f"load: {entry.filename} in the file is compressed or encrypted; a checkpoint stores it as it is"
+                    f"load: {entry.filename} in the file is compressed or encrypted; a {what} stores it as it is"
                 )
         if sum(entry.file_size for entry in entries) > self._size:
             raise RuntimeError("load: the file is damaged: what it lists is larger than it is")
-        roots = sorted([name[:-8] for name in self._entries if f"/{name}".endswith("/data.pkl")], key=len)
+        roots = sorted([name.removesuffix(marker) for name in self._entries if f"/{name}".endswith(f"/{marker}")],
+                       key=len)
         if not roots:
-            raise RuntimeError("load: the archive holds no data.pkl, so it is no checkpoint")
+            raise RuntimeError(f"load: the archive holds no {marker}, so it is no {what}")
         self._root = roots[0]
 
     def __contains__(self, name: str) -> bool:

@@ -237,14 +237,14 @@ def save(
 def _write(file: Any, name: str, structure: bytes, storages: Any) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         start = archive.fp.tell()
-        _add(archive, start, f"{name}/data.pkl", structure)
-        _add(archive, start, f"{name}/byteorder", b"little")
+        add(archive, start, f"{name}/data.pkl", structure)
+        add(archive, start, f"{name}/byteorder", b"little")
         for key, storage in storages:
-            _add(archive, start, f"{name}/data/{key}", storage.bytes.data)
-        _add(archive, start, f"{name}/version", b"3\n")
+            add(archive, start, f"{name}/data/{key}", storage.bytes.data)
+        add(archive, start, f"{name}/version", b"3\n")
 
 
-def _add(archive: zipfile.ZipFile, start: int, name: str, data: Any) -> None:
+def add(archive: zipfile.ZipFile, start: int, name: str, data: Any) -> None:
     """Add a file whose bytes begin at a multiple of the alignment,
     so that they can be mapped into memory and used in place.
     """

@@ -77,7 +77,8 @@ def is_opaque(fn: FunctionType) -> bool:
 
 
 INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
-               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module")
+               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
+               "rushlight.export.trees")
 
 
 def is_framework_module(name: str) -> bool:

@@ -1,0 +1,248 @@
+"""Programs in files: what comes back, without the model's source, and what damaged or hostile files do: nothing."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rushlight
+from rushlight.export import export, load, register_dataclass, save
+
+nn = pytest.importorskip("rushlight.nn")
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Point:
+    x: rushlight.Tensor
+    y: rushlight.Tensor
+
+
+class Model(nn.Module):
+    """Weights that are shared, constants, buffers that are written, draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+        self.again = nn.Linear(4, 4)
+        self.again.weight = self.layers[0].weight
+        self.register_buffer("seen", rushlight.zeros((), dtype=rushlight.int64))
+        self.mask = rushlight.tensor([True, False, True, True])
+        self.halves = rushlight.arange(8.0, dtype=rushlight.bfloat16).reshape(2, 4).t()
+
+    def forward(self, pair, scale):
+        self.seen.add_(1)
+        y = self.again(self.layers(pair.first)) * scale
+        return {"y": y.where(self.mask, pair.second), "seen": self.seen, "halves": self.halves.float()}
+
+
+def stored(program):
+    file = io.BytesIO()
+    save(program, file)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def example():
+    rushlight.manual_seed(0)
+    model, pair = Model(), Pair(rushlight.randn(3, 4), rushlight.randn(4))
+    return model, pair, export(model, (pair, 2.5))
+
+
+def test_a_stored_program_is_the_same_program(example):
+    model, pair, program = example
+    again = load(io.BytesIO(stored(program)))
+    assert str(again) == str(program) and stored(again) == stored(program)
+    run = again.module()
+    assert run.again.weight is run.layers.get_submodule("0").weight and isinstance(run.again.weight, nn.Parameter)
+    rushlight.manual_seed(1)
+    expected = model(pair, 2.5)
+    rushlight.manual_seed(1)
+    found = run(pair, 2.5)
+    rushlight.testing.assert_close(found["y"], expected["y"])
+    assert found["seen"] is run.seen and found["halves"].tolist() == expected["halves"].tolist()
+    found["y"].sum().backward()
+    assert run.again.weight.grad is not None
+
+
+READER = """
+import sys, rushlight
+program = rushlight.export.load(sys.argv[1])
+pair, scale = program.example_inputs[0]
+assert type(pair).__name__ == "Pair" and pair._fields == ("first", "second")
+rushlight.manual_seed(1)
+print(program.module()(pair, scale)["y"].tolist())
+rushlight.manual_seed(1)
+print(rushlight.compile(program.module(), fullgraph=True)(pair, scale)["seen"].item())
+"""
+
+
+def test_another_process_needs_no_source(example, tmp_path):
+    model, pair, program = example
+    save(program, tmp_path / "program.rl", extra_files={"note": "hello"})
+    rushlight.manual_seed(1)
+    count = model.seen.item()
+    expected = model(pair, 2.5)["y"].tolist()
+    done = subprocess.run([sys.executable, "-c", READER, tmp_path / "program.rl"], capture_output=True, text=True,
+                          cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == [str(expected), str(count + 2)]
+    files = {"note": None}
+    load(tmp_path / "program.rl", extra_files=files)
+    assert files["note"] == b"hello" and [p.name for p in tmp_path.iterdir()] == ["program.rl"]
+
+
+def test_dataclasses_are_known_by_their_registered_name():
+    register_dataclass(Point, serialized_type_name="tests.Point")
+    program = export(lambda p: Point(p.y, p.x * 2), (Point(rushlight.ones(2), rushlight.zeros(3)),))
+    file = stored(program)
+    found = load(io.BytesIO(file)).module()(Point(rushlight.ones(2), rushlight.ones(3)))
+    assert type(found) is Point and found.y.tolist() == [2, 2]
+    with pytest.raises(ValueError, match=r"register the class before.*tests.Dot"):
+        load(io.BytesIO(edited(file, {"signature.json": lambda x: x.replace(b"tests.Point", b"tests.Dot")})))
+    with pytest.raises(TypeError, match="dataclass"):
+        register_dataclass(int)
+
+
+# files that were not made by `save`
+
+
+def edited(file, changes):
+    """An archive with some of its files changed, with right checksums."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            change = changes.get(name.removeprefix("archive/"), lambda x: x)
+            new.writestr(name, change(old.read(name)))
+    return made.getvalue()
+
+
+def with_json(change):
+    def edit(data):
+        signature = json.loads(data)
+        change(signature)
+        return json.dumps(signature).encode()
+
+    return {"signature.json": edit}
+
+
+def with_graph(old, new):
+    def edit(data):
+        assert old in data.decode()
+        return data.decode().replace(old, new).encode()
+
+    return {"graph.txt": edit}
+
+
+HOSTILE = {
+    "unknown op": with_graph("linear(", "system("),
+    "mutating op": with_graph("= add(", "= add_("),
+    "wrong shape": with_graph("# float32[3, 4]", "# float32[3, 5]"),
+    "overflowing shape": with_graph("# float32[3, 4]", "# float32[3, 4000000000000000000000]"),
+    "code": with_graph("= add(", "= __import__('os').system("),
+    "negative size": with_graph("v0: float32[4, 4]", "v0: float32[-4, 4]"),
+    "disorder": with_graph("  v", "    v"),
+    "no output": with_graph("  return v", "  return w"),
+    "empty graph": {"graph.txt": lambda x: b""},
+    "bad utf-8": {"graph.txt": lambda x: b"\xff" + x},
+    "deep graph": {"graph.txt": lambda x: x + b"  v1 = add(" + b"(" * 100_000},
+    "bad JSON": {"signature.json": lambda x: x[:-3]},
+    "deep JSON": {"signature.json": lambda x: b"[" * 100_000},
+    "no dict": {"signature.json": lambda x: b"[1]"},
+    "later format": with_json(lambda s: s.update(format=2)),
+    "tensor number": with_json(lambda s: s["state_dict"].update({"seen": 99})),
+    "negative number": with_json(lambda s: s["state_dict"].update({"seen": -1})),
+    "dunder target": with_json(lambda s: s["inputs"][0].update(target="../../x")),
+    "missing target": with_json(lambda s: s["inputs"][0].update(target="nowhere")),
+    "too few inputs": with_json(lambda s: s["inputs"].pop()),
+    "too few outputs": with_json(lambda s: s["outputs"].pop()),
+    "wrong kind": with_json(lambda s: s["inputs"][0].update(kind="SYSTEM")),
+    "no named tuple": with_json(lambda s: s["in_spec"]["children"][0]["children"][0].update(
+        fields=["__import__('os')", "b"])),
+    "more places": with_json(lambda s: s["out_spec"].update(children=["*"] * 9, keys=list(range(9)))),
+    "huge tensor": with_json(lambda s: s["tensors"].__setitem__(0, "float32[1000000, 1000000]")),
+    "huge strides": with_json(lambda s: s["tensors"].__setitem__(0, "float32[4, 4]{1000000000, 1}")),
+    "other device": with_json(lambda s: s["tensors"].__setitem__(0, "float32[4, 4]@cuda:0")),
+    "short weights": {"data/0": lambda x: x[:-1]},
+    "no draw": with_json(lambda s: s["draws"][0].update(call=s["draws"][0]["call"].replace("rand(", "add("))),
+    "draw elsewhere": with_json(lambda s: s["draws"][0].update(offset=10**30)),
+    "written to another": with_json(lambda s: s["outputs"][0].update(target="layers.0.weight")),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_refused(example, name):
+    file = edited(stored(example[2]), HOSTILE[name])
+    with pytest.raises(RuntimeError, match=r"load: "):
+        load(io.BytesIO(file))
+
+
+def test_compressed_files_are_refused(example):
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(stored(example[2]))) as old, zipfile.ZipFile(made, "w",
+                                                                               zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(RuntimeError, match="compressed"):
+        load(io.BytesIO(made.getvalue()))
+    with pytest.raises(FileNotFoundError):
+        load("/nowhere/at all")
+    with pytest.raises(RuntimeError, match="load: "):
+        load(io.BytesIO(b"PK\3\4"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_files_are_an_error_or_the_same(example, data):
+    """Bytes changed anywhere: a checksum, a structure or a signature notices, or nothing that counts was changed."""
+    file = bytearray(stored(example[2]))
+    kind = data.draw(st.sampled_from(["cut", "flip", "fill"]))
+    at = data.draw(st.integers(0, len(file) - 1))
+    if kind == "cut":
+        del file[at:]
+    elif kind == "flip":
+        file[at] ^= data.draw(st.integers(1, 255))
+    else:
+        file[at:at + 20] = bytes([data.draw(st.integers(0, 255))]) * len(file[at:at + 20])
+    try:
+        program = load(io.BytesIO(bytes(file)))
+    except RuntimeError as error:
+        assert str(error).startswith("load: ")
+    else:
+        assert str(program) == str(example[2])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_edited_texts_are_an_error_or_a_program(example, data):
+    """Words and numbers exchanged in the graph and the signature, with right checksums: loading fails with one kind of
+    error, and what it takes runs or raises, but does no harm.
+    """
+    name = data.draw(st.sampled_from(["graph.txt", "signature.json"]))
+
+    def edit(source):
+        words = source.decode().replace("(", " ( ").replace(",", " , ").split(" ")
+        at = data.draw(st.integers(0, len(words) - 1))
+        words[at] = data.draw(st.sampled_from([*words, "0", "-1", "99999999999", "null", "v0", "as_strided", "{}"]))
+        return " ".join(words).replace(" ( ", "(").replace(" , ", ",").encode()
+
+    try:
+        program = load(io.BytesIO(edited(stored(example[2]), {name: edit})))
+    except RuntimeError as error:
+        assert str(error).startswith("load: ")
+        return
+    try:
+        args, kwargs = program.example_inputs
+        program.module()(*args, **kwargs)
+    except Exception as error:
+        assert not isinstance(error, (SystemError, MemoryError))
