@@ -22,10 +22,11 @@ from rushlight.compiler._marks import (
     nested_compile_region,
     substitute_in_graph,
 )
+from rushlight.compiler._precompile import precompile
 from rushlight.compiler.explain import explain
 
 __all__ = [
     "__version__", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
     "explain", "get_default_backend", "is_compiling", "is_dynamo_compiling", "list_backends", "nested_compile_region",
-    "register_backend", "reset", "set_default_backend", "set_stance", "substitute_in_graph",
+    "precompile", "register_backend", "reset", "set_default_backend", "set_stance", "substitute_in_graph",
 ]  # fmt: skip

@@ -50,8 +50,8 @@ def is_fusable(node: Node) -> bool:
     return not hasattr(node.op.numpy, "guard") or node.outputs[0].meta.dtype.is_inexact
 
 
-def groups_of(graph: Graph) -> list[Group]:
-    """The graph's nodes in groups, in an order in which they can run."""
+def groups_of(graph: Graph, fold: bool = True) -> list[Group]:
+    """The graph's nodes in groups, in an order in which they can run. Without `fold`, reductions stand alone."""
     groups: list[Group] = []
     home: dict[Node, Group] = {}
     for node in graph.nodes:
@@ -64,7 +64,7 @@ def groups_of(graph: Graph) -> list[Group]:
             joined.nodes.append(node)
         home[node] = joined
         joined.after |= producers - {joined}
-    return _ordered(_pruned(graph, _absorb(graph, groups, home)))
+    return _ordered(_pruned(graph, _absorb(graph, groups, home)) if fold else groups)
 
 
 def _absorb(graph: Graph, groups: list[Group], home: dict[Node, Group]) -> list[Group]:
