@@ -66,14 +66,14 @@ class Precompile:
     """
 
     def __call__(self, fn: Callable, *example_inputs: Any) -> Precompiled:
-        from rushlight.compiler.standalone.file import argument_tensors, state_tensors, write_file
-        from rushlight.export import export  # both load a lot that nobody else needs
+        from rushlight.compiler.standalone import file  # loads the kernels, as the next one does
+        from rushlight.export import export  # on top of this package
 
         program: ExportedProgram = export(fn, example_inputs)
         name = getattr(fn, "__name__", type(fn).__name__)
-        made = Precompiled(write_file(program, f"{name if name.isidentifier() else 'A function'}, precompiled by "
-                                               "rushlight.", "THIS_FILE.py"))
-        made.weights, made.examples = state_tensors(program), argument_tensors(program)
+        title = f"{name if name.isidentifier() else 'A function'}, precompiled by rushlight."
+        made = Precompiled(file.write_file(program, title, "THIS_FILE.py"))
+        made.weights, made.examples = file.state_tensors(program), file.argument_tensors(program)
         return made
 
     def save(self, program: Precompiled, path: str | os.PathLike, *, warm: bool = True) -> None:

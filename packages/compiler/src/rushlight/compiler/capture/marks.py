@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from rushlight.compiler.capture.value import Obj, Value
 from rushlight.core import dispatch
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.session import Session
-    from rushlight.compiler.capture.value import Value
 
 _SUBSTITUTES: dict[int, FunctionType] = {}  # by the id of the original function, which is kept alive beside it
 _kept: list[Callable] = []
@@ -64,8 +64,6 @@ def is_constant(fn: FunctionType) -> bool:
 
 def constant_call(session: Session, fn: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The result of a function that is called now, once, on the arguments as they are."""
-    from rushlight.compiler.capture.value import Obj
-
     def known(value: Value) -> Any:
         return value.obj if type(value) is Obj else session.concrete(value)
 

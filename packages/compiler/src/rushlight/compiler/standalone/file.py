@@ -25,6 +25,7 @@ from rushlight.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from rushlight.utils._pytree import tree_flatten
 
 _WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 _HEAD = '''"""{title}
@@ -192,8 +193,6 @@ def state_tensors(program: ExportedProgram) -> dict[str, Tensor]:
 
 def argument_tensors(program: ExportedProgram) -> list[Tensor]:
     """The tensors among the example arguments."""
-    from rushlight.utils._pytree import tree_flatten
-
     assert program.example_inputs is not None
     return [x for x in tree_flatten(program.example_inputs)[0] if isinstance(x, Tensor)]
 
