@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core.op import Op
@@ -13,6 +13,9 @@ from rushlight.export import readable
 from rushlight.export.graph_signature import ExportGraphSignature, InputKind
 from rushlight.export.module import make_module
 from rushlight.utils._pytree import TreeSpec
+
+if TYPE_CHECKING:
+    from rushlight.compiler.picture import GraphPicture
 
 __all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "RandomDraw"]
 
@@ -173,6 +176,19 @@ class ExportedProgram:
         It compiles, too: `rushlight.compile(program.module())`.
         """
         return make_module(self)
+
+    def draw(self) -> GraphPicture:
+        """A picture of the graph as it fuses, with shapes and bytes: `.svg`, `.dot`, `.text`, `.save(path)`.
+
+        Example:
+            >>> import rushlight
+            >>> program = rushlight.export.export(lambda x: (x + 1) * 2, (rushlight.zeros(3),))
+            >>> program.draw().summary
+            '2 operations in 1 kernel and 0 views read 12 B and write 12 B'
+        """
+        from rushlight.compiler.picture import GraphPicture  # loads the kernels, which exporting does not need
+
+        return GraphPicture(self.graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Unable to call ExportedProgram directly. Call program.module()(...) instead")
