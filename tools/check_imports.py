@@ -15,17 +15,20 @@ ROOT = Path(__file__).resolve().parent.parent
 # Package -> (siblings it may import, distributions it may import).
 # tensor needs safetensors only for its files, and only when it meets one.
 # nn needs tensorboardX only for utils.tensorboard, an extra.
+# compiler needs onnx, onnxruntime and openvino only to check and run exported models, extras.
 # numpy comes with tensor, so whoever needs tensor has it too; the same holds for numba and llvmlite in the compiler.
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "tensor": (set(), {"numpy", "numba", "llvmlite", "ml_dtypes", "scipy", "safetensors"}),
     "autograd": ({"tensor"}, {"numpy"}),
     "nn": ({"tensor", "autograd"}, {"numpy", "tensorboardX"}),
     "data": ({"tensor"}, {"numpy"}),
-    "compiler": ({"tensor", "autograd"}, {"numpy", "numba", "llvmlite"}),
+    "compiler": ({"tensor", "autograd"}, {"numpy", "numba", "llvmlite", "onnx", "onnxruntime", "openvino"}),
 }
 
 # Slow to import or not always there, so a function may import them when it first needs them.
-LAZY = ("numba", "llvmlite", "scipy", "matplotlib", "safetensors", "rushlight.kernels")
+LAZY = (
+    "numba", "llvmlite", "scipy", "matplotlib", "safetensors", "onnx", "onnxruntime", "openvino", "rushlight.kernels",
+)  # fmt: skip
 OPTIONAL = {"compiler": ("rushlight.autograd",)}
 
 

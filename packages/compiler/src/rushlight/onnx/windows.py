@@ -1,0 +1,149 @@
+"""Pooling, windows as columns, and positions in planes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight.core import dtypes
+from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.table import Refused, row
+from rushlight.ops.avg_pool import divisors
+from rushlight.ops.conv import conv_sizes
+from rushlight.ops.pool import pooled_sizes
+
+_POOLED = frozenset((dtypes.float16, dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint8))
+
+
+@row("max_pool")
+def max_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+             ceil_mode: bool) -> tuple[Ref, Ref]:
+    wide = x.dtype if x.dtype in _POOLED else dtypes.float64 if x.dtype.category == 1 else dtypes.float32
+    values, places = o.MaxPool(o.cast(x, wide), outputs=2, kernel_shape=list(kernel_size), strides=list(stride),
+                               pads=[*padding, *padding], dilations=list(dilation), ceil_mode=int(ceil_mode))
+    # ONNX counts through the whole tensor, rushlight through the plane.
+    area = o.ReduceProd(o.sizes(x.shape[2:]), keepdims=0)
+    return o.cast(values, x.dtype), o.Mod(places, area)
+
+
+@row("avg_pool")
+def avg_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool,
+             count_include_pad: bool, divisor: int) -> Ref:
+    kind = x.dtype
+    x = Ref(o.cast(x, dtypes.float64).name, dtypes.float64, x.meta) if not kind.is_floating_point else x
+    if divisor or count_include_pad and ceil_mode and any(padding):
+        # The sum of each window with zeros around, over what divides it.
+        ones = [(1, 1, *kernel_size), *[size if type(size) is int else 0 for size in x.shape[2:]]]
+        if not all(type(size) is int for size in x.shape[2:]):
+            raise Refused("avg_pool with a divisor or padded partial windows over images of open sizes")
+        return o.cast(_summed(o, x, kernel_size, stride, padding, ceil_mode, divisor, ones), kind)
+    found = o.AveragePool(x, kernel_shape=list(kernel_size), strides=list(stride), pads=[*padding, *padding],
+                          ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad))
+    return o.cast(found, kind)
+
+
+def _summed(o: Builder, x: Ref, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, divisor: int,
+            ones: Any) -> Ref:
+    count = len(kernel_size)
+    size = x.shape[2:]
+    out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * count, ceil_mode)
+    after = [(n - 1) * s + k - have - p for n, s, k, have, p in zip(out, stride, kernel_size, size, padding)]
+    padded = o.Pad(x, o.sizes([0, 0, *padding, 0, 0, *[max(a, 0) for a in after]]), o.number(0, x.dtype))
+    mean = o.AveragePool(padded, kernel_shape=list(kernel_size), strides=list(stride))
+    mean = o.Slice(mean, (0,) * count, out, tuple(range(2, count + 2)))
+    by = divisors(size, kernel_size, out, stride, padding, True, divisor)
+    factor = np.ones((1,) * count)
+    for d, values in enumerate(by):
+        factor = factor * values.reshape([-1 if i == d else 1 for i in range(count)])
+    return o.Mul(mean, o.constant((math.prod(kernel_size) / factor).astype(x.dtype.numpy), x.dtype))
+
+
+@row("window_mean")
+def window_mean(o: Builder, x: Ref, *, windows: tuple) -> Ref:
+    count = len(windows)
+    if all(len(w) == 1 for w in windows):
+        return o.ReduceMean(x, tuple(range(2, count + 2)), keepdims=1)
+    for d, spans in enumerate(windows):  # the mean over a box is the mean over one dimension after the other
+        matrix = np.zeros((x.shape[d + 2], len(spans)))
+        for i, (start, end) in enumerate(spans):
+            matrix[start:end, i] = 1 / (end - start)
+        order = [i for i in range(count + 2) if i != d + 2] + [d + 2]
+        back = sorted(range(count + 2), key=order.__getitem__)
+        moved = o.MatMul(o.transpose(x, order), o.constant(matrix.astype(x.dtype.numpy), x.dtype))
+        x = Ref(o.transpose(moved, back).name, x.dtype, x.meta)
+    return x
+
+
+@row("window_max")
+def window_max(o: Builder, x: Ref, *, windows: tuple) -> tuple[Ref, Ref]:
+    count = len(windows)
+    wide = x.dtype if x.dtype.is_floating_point else dtypes.int64
+    size = [max(end for _, end in spans) for spans in windows]
+    parts, positions = o.cast(x, wide), np.zeros((1,) * 2 * count, np.int64)
+    for d, spans in enumerate(windows):  # (N, C, *places, *within)
+        longest = max(end - start for start, end in spans)
+        # A short window sees its last element again, which changes neither the largest nor where it comes first.
+        places = np.array([[min(start + i, end - 1) for i in range(longest)] for start, end in spans])
+        axis = 2 + 2 * d
+        parts = o.Gather(parts, places, axis=axis)
+        shape = [1] * 2 * count
+        shape[2 * d], shape[2 * d + 1] = places.shape
+        positions = positions * size[d] + places.reshape(shape)
+    order = [0, 1, *range(2, 2 + 2 * count, 2), *range(3, 3 + 2 * count, 2)]
+    flat = o.Reshape(o.transpose(parts, order), o.sizes([*x.shape[:2], *[len(w) for w in windows], -1]))
+    positions = positions.transpose([i - 2 for i in order[2:]]).reshape([len(w) for w in windows] + [-1])
+    best = o.ArgMax(flat, axis=2 + count, keepdims=1)
+    values = o.GatherElements(flat, best, axis=2 + count)
+    spread = o.Expand(o.constant(positions), o.Shape(flat))
+    where = o.GatherElements(spread, best, axis=2 + count)
+    return o.cast(o.squeeze(values, 2 + count), x.dtype), o.squeeze(where, 2 + count)
+
+
+@row("im2col")
+def im2col(o: Builder, x: Ref, *, kernel_size: tuple, dilation: tuple, padding: tuple, stride: tuple) -> Ref:
+    if any(padding):
+        x = Ref(o.Pad(x, o.sizes([0, 0, *padding] * 2), o.number(0, x.dtype)).name, x.dtype, x.meta)
+    out = conv_sizes(x.meta.shape[2:], kernel_size, stride, padding, dilation)
+    parts = x
+    for d in range(2):  # (N, C, KH, OH, KW, OW)
+        places = np.arange(kernel_size[d])[:, None] * dilation[d] + np.arange(out[d]) * stride[d]
+        parts = o.Gather(parts, places, axis=2 + 2 * d)
+    return o.Reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]),
+                     o.sizes([x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(out)]))
+
+
+@row("col2im")
+def col2im(o: Builder, x: Ref, *, size: tuple, kernel_size: tuple, dilation: tuple, padding: tuple, stride: tuple
+           ) -> Ref:
+    return o.Col2Im(x, o.sizes(size), o.sizes(kernel_size), dilations=list(dilation), pads=[*padding, *padding],
+                    strides=list(stride))
+
+
+def _planes(o: Builder, x: Ref) -> Ref:
+    """(N, C, *size) as (N, C, elements)."""
+    return o.Reshape(x, o.sizes([x.shape[0], x.shape[1], -1]))
+
+
+@row("gather_planes")
+def gather_planes(o: Builder, x: Ref, indices: Ref) -> Ref:
+    found = o.GatherElements(_planes(o, x), _planes(o, indices), axis=2)
+    return o.reshape(found, indices.shape)
+
+
+@row("place_planes")
+def place_planes(o: Builder, x: Ref, indices: Ref, *, size: tuple) -> Ref:
+    return _scattered(o, x, indices, size, None)
+
+
+@row("scatter_planes")
+def scatter_planes(o: Builder, x: Ref, indices: Ref, *, size: tuple) -> Ref:
+    return _scattered(o, x, indices, size, "add")
+
+
+def _scattered(o: Builder, x: Ref, indices: Ref, size: tuple, reduction: str | None) -> Ref:
+    zeros = o.Expand(o.number(0, x.dtype), o.sizes([*x.shape[:2], math.prod(size)]))
+    found = o.ScatterElements(zeros, _planes(o, indices), _planes(o, x), axis=2, reduction=reduction)
+    return o.reshape(found, [*x.shape[:2], *size])
+

@@ -1,0 +1,31 @@
+"""What the tests of `rushlight.onnx` share: running an exported program and comparing it with eager execution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.core.tensor import Tensor
+from rushlight.utils._pytree import tree_flatten
+
+
+@pytest.fixture
+def equal_in_onnxruntime():
+    """`check(model, *args, **options)`: export, `onnx.checker`, onnxruntime, compare; returns the ONNXProgram."""
+    checker = pytest.importorskip("onnx.checker")
+    pytest.importorskip("onnxruntime")
+
+    def check(model, *args, close=1e-5, kwargs=None, others=(), **options):
+        program = rushlight.onnx.export(model, args, kwargs=kwargs, **options)
+        checker.check_model(program.model_proto, full_check=True)
+        for given in (args, *others):
+            with rushlight.no_grad():
+                expected = tree_flatten(model(*given, **(kwargs or {})))[0]
+            results = program(*given, **(kwargs or {}))
+            for a, b in zip(results, [x for x in expected if isinstance(x, Tensor)], strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape)
+                np.testing.assert_allclose(a.double().numpy(), b.double().numpy(), rtol=close, atol=close)
+        return program
+
+    return check
