@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from rushlight.compiler import _config, _logs
+from rushlight.compiler.backends.registry import BackendError
 from rushlight.compiler.capture.capture import MISS, Abort, Entry, capture
 from rushlight.core.recording import RECORDINGS, Site
 
@@ -76,6 +77,8 @@ class Compiled:
     def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
         try:
             entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.learnt)
+        except BackendError:
+            raise
         except Exception as error:
             if _config.raise_internal_errors or self.fullgraph:
                 raise

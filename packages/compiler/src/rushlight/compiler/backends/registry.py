@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from rushlight.compiler.graph.ir import Graph
 
 Backend = Callable[[Graph, list, dict], Callable[[list], list]]
+
+
+class BackendError(RuntimeError):
+    """What a backend cannot compile. Whoever chose it is told, and the call does not run eagerly instead."""
+
 
 _backends: dict[str, Backend] = {}
 _tags: dict[str, tuple[str, ...]] = {}
@@ -21,11 +27,12 @@ _BUILT_IN = {
     "eager": "rushlight.compiler.backends.eager",
     "aot_eager": "rushlight.compiler.backends.aot_eager",
     "inductor": "rushlight.compiler.backends.inductor",
+    "onnxruntime": "rushlight.compiler.backends.onnxruntime",
+    "openvino": "rushlight.compiler.backends.openvino",
 }
+_PACKAGES = ("onnxruntime", "openvino")  # backends that need a package of their own name
 _NEEDS = {
     "cudagraphs": "a CUDA device and the backend that replays CUDA graphs",
-    "onnxruntime": "the ONNX exporter and the package onnxruntime",
-    "openvino": "the ONNX exporter and the package openvino",
     "tensorrt": "an NVIDIA GPU and the package tensorrt",
     "tvm": "the package apache-tvm and a registered backend for it",
     "ipex": "the package intel-extension and a registered backend for it",
@@ -51,7 +58,7 @@ def register_backend(name: str | Backend, compiler_fn: Backend | None = None, *,
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
     """The names of the backends that can be used, sorted, without those that carry an excluded tag."""
     found = [entry.name for entry in entry_points(group="rushlight.backends")]
-    named = {*_BUILT_IN, *_backends, *found}
+    named = {*_BUILT_IN, *_backends, *found} - {name for name in _PACKAGES if find_spec(name) is None}
     return sorted(name for name in named if not set(_tags.get(name, ())) & set(exclude_tags or ()))
 
 
@@ -62,6 +69,9 @@ def lookup(name: str | Backend) -> Backend:
     """
     if callable(name):
         return name
+    if name in _PACKAGES and find_spec(name) is None:
+        raise RuntimeError(f"compile: backend {name!r} is not available: it needs the package {name}: pip install "
+                           f"rushlight-compiler[{name}]")
     if name in _backends:
         return _backends[name]
     if name in _BUILT_IN:
