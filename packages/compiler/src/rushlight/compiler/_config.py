@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 ENTRY_LIMIT = 8  # captured variants kept per function before it stays eager
 RETRY_AFTER = (2, 4, 8, 16, 32, 64)  # calls to wait after each capture that was given up
+CALLS_BEFORE_NATIVE_GUARDS = 30  # a record of guards takes as long to write as so many calls gain by it; -1: none ever
 
 raise_internal_errors = False  # the tests of the compiler set it: elsewhere a failing compiler means eager execution
 
