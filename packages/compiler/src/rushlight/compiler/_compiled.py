@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.compiler import _config, _logs
 from rushlight.compiler.backends.registry import BackendError
 from rushlight.compiler.capture.capture import MISS, Abort, Entry, capture
+from rushlight.compiler.capture.sizes import ConstraintViolationError, Policy
 from rushlight.core.recording import RECORDINGS, Site
 
 
@@ -22,7 +23,7 @@ class Compiled:
         self.entries: list[Entry] = []
         self.aborts: list[str] = []
         self.recompiles: list[str] = []
-        self.learnt: frozenset[str] = frozenset()  # numbers that change from call to call
+        self.policy = Policy(options.get("dynamic"))
         self.captures = 0
         self.waiting = 0
         self.lock = threading.RLock()
@@ -70,14 +71,13 @@ class Compiled:
         with self.lock:
             if reasons:
                 self.recompiles.append(reasons[0].text)
-                self.learnt |= {reason.changed for reason in reasons if reason.changed}
                 _logs.log("recompiles", f"{self.name}: {reasons[0].text}")
             return self._capture(args, kwargs)
 
     def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
         try:
-            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.learnt)
-        except BackendError:
+            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.policy)
+        except (BackendError, ConstraintViolationError):
             raise
         except Exception as error:
             if _config.raise_internal_errors or self.fullgraph:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture.capture import Abort, capture
+from rushlight.compiler.capture.sized import as_captured
+from rushlight.compiler.capture.sizes import Policy, Sizes
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.symbolic import Sym
 
 if TYPE_CHECKING:
     from rushlight.compiler.picture import GraphPicture
@@ -16,12 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Explanation:
-    """The result of `explain`: graphs, guards as source, reasons for eager execution and for compiling again."""
+    """The result of `explain`: graphs, guards as source, reasons for eager execution and for compiling again.
+
+    `sizes` says which sizes and numbers stay open, which comparisons of them must come out the same, and which of them
+    had to be fixed.
+    """
 
     graphs: list[Graph] = field(default_factory=list)
     guards: str = ""
     break_reasons: list[str] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)
+    captured: list[Graph] = field(default_factory=list, repr=False)  # the graphs for the sizes of the call
 
     @property
     def graph_count(self) -> int:
@@ -58,12 +67,13 @@ class Explanation:
             raise RuntimeError(f"draw: there is no graph {number}, {len(self.graphs)} were captured{reason}")
         from rushlight.compiler.picture import GraphPicture  # loads the kernels, which explaining does not need
 
-        return GraphPicture(self.graphs[number])
+        return GraphPicture((self.captured or self.graphs)[number])
 
     def __str__(self) -> str:
         lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]
         lines += [f"runs eagerly: {reason}" for reason in self.break_reasons]
         lines += [f"was compiled again: {reason}" for reason in self.recompiles]
+        lines += self.sizes
         lines += [str(graph) for graph in self.graphs]
         if self.guards:
             lines += ["guards and effects:", self.guards]
@@ -72,6 +82,15 @@ class Explanation:
 
 def _no_backend(graph: Graph, metas: list, options: dict) -> Callable[[list], list]:
     return lambda inputs: []
+
+
+def _lines(sizes: Sizes) -> list[str]:
+    """What became of sizes and numbers."""
+    lines = [f"{where}{'' if dim is None else f'.shape[{dim}]'} stays open as {symbol}"
+             for (where, dim), symbol in sizes.places.items() if isinstance(symbol, Sym)]
+    lines += [f"as long as {text}" for text in sizes.facts.guard_texts()]
+    return lines + [f"{where}{'' if dim is None else f'.shape[{dim}]'} is fixed: {reason}"
+                    for (where, dim), reason in sizes.fixed.items()]
 
 
 def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanation]:
@@ -89,10 +108,12 @@ def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanatio
         target = original_of(call)
         state = getattr(call, "_rushlight_state", None)
         recompiles = list(state.recompiles) if state is not None else []
+        policy = state.policy.copy() if state is not None else Policy()
         try:
-            entry = capture(target, args, kwargs, _no_backend, {}, target)
+            entry = capture(target, args, kwargs, _no_backend, {}, target, policy)
         except Abort as abort:
             return Explanation(break_reasons=[str(abort)], recompiles=recompiles)
-        return Explanation([entry.graph], entry.source, [], recompiles)
+        return Explanation([entry.graph], entry.source, [], recompiles, _lines(entry.sizes),
+                           [as_captured(entry.sizes.facts, entry.graph)])
 
     return explained(*extra) if extra else explained

@@ -28,7 +28,7 @@ def _infer_full(fill_value: Meta, *, shape, dtype, device) -> Meta:
 
 def check_sizes(name: str, shape: tuple[int, ...]) -> None:
     """Refuse negative sizes."""
-    if shape and min(shape) < 0:
+    if any(n < 0 for n in shape):
         raise RuntimeError(f"{name}: sizes must not be negative (negative dimension), got {list(shape)}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import structured
+from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
@@ -71,8 +71,8 @@ def indexed_shape(name: str, shape: tuple[int, ...], indices: Sequence[Meta | No
     for d in at:
         check_index(name, indices[d])
     try:
-        common = np.broadcast_shapes(*[indices[d].shape for d in at])
-    except ValueError:
+        common = broadcast_shapes_of(name, [indices[d] for d in at]) if at else ()
+    except RuntimeError:
         texts = ", ".join(shape_text(indices[d].shape) for d in at)
         raise IndexError(
             f"{name}: shape mismatch: indexing tensors could not be broadcast together with shapes {texts}"

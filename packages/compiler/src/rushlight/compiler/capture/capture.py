@@ -5,60 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rushlight.compiler._verify import Mismatch
-from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture import opcodes, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer
-from rushlight.compiler.capture.randomness import Draws, draw, give_back
+from rushlight.compiler.capture.plan import Backend, Plan, Run
+from rushlight.compiler.capture.randomness import Draws
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.sizes import Place, Policy, Sizes
 from rushlight.compiler.capture.source import SourceTree, forget_examples
-from rushlight.compiler.capture.symbolic import scalar
+from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.symbolic import Fixed
+from rushlight.compiler.native.entries import Warming
 from rushlight.core import dispatch
-from rushlight.core.generator import default_generator
-from rushlight.core.tensor import Tensor
-
-Backend = Callable[[Graph, list, dict], Callable[[list[Tensor]], list[Tensor]]]
 
 
 class Entry:
     """A captured call: `run(args, kwargs)` gives the result, or MISS when a guard fails."""
 
-    __slots__ = ("run", "graph", "source", "why", "failed")
+    __slots__ = ("run", "graph", "source", "why", "sizes", "failed")
 
-    def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], Any]) -> None:
-        self.run, self.graph, self.source, self.why = run, graph, source, why
-
-
-class Plan(NamedTuple):
-    """What an entry is made for."""
-
-    fn: Callable
-    args: tuple
-    kwargs: dict
-    backend: Backend
-    options: dict
-    fallback: Callable[[tuple, dict], Any]
-    counters: int
+    def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], Any],
+                 sizes: Sizes) -> None:
+        self.run, self.graph, self.source, self.why, self.sizes = run, graph, source, why, sizes
 
 
 def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
-            fallback: Callable[[tuple, dict], Any], learnt: frozenset[str] = frozenset()) -> Entry:
+            fallback: Callable[[tuple, dict], Any], policy: Policy | None = None) -> Entry:
     """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing.
 
-    `learnt` are the paths of numbers that are known to change between calls.
+    `policy` says which sizes and numbers stay open. What the program needs the value of is fixed, and the dry run made
+    again; so are all where it cannot be captured with open ones.
     """
+    policy = policy or Policy()
+    fixed: dict[Place, str] = {}
+    while True:
+        sizes = Sizes(policy, fixed)
+        try:
+            entry = _capture(sizes, fn, args, kwargs, backend, options, fallback)
+            break
+        except Fixed as reason:
+            fixed |= dict.fromkeys(sizes.places_of(reason.atoms), str(reason))
+        except (Abort, Exception) as error:
+            if not sizes.places:
+                raise
+            fixed |= dict.fromkeys(sizes.places, str(error))
+    sizes.check_marks()
+    policy.learn(sizes)
+    return entry
+
+
+def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
+             fallback: Callable[[tuple, dict], Any]) -> Entry:
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise Abort(f"Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     reason = state.unusual()
     if reason is not None:
         raise Abort(reason)
-    session = Session(learnt)
+    session = Session(sizes)
     saved = state.snapshot()
     try:
         with Draws() as draws, dispatch.push(session.recorder):
@@ -68,10 +76,10 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
             writer = Writer()
             epilogue = Epilogue(session, writer)
             text = epilogue.write(result)
-            session.recorder.graph.output(epilogue.outputs)
     finally:
         state.restore(saved)
     require_aliasing(session)
+    sizes.facts.open = False
     return _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters))
 
 
@@ -98,13 +106,18 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     writer.line("def entry(args, kwargs):", 0)
     writer.line("try:")
     writer.line(f"if {condition}: return MISS", 2)
-    _name_inputs(session, writer, epilogue)
+    start = len(writer.lines)
+    run = Run(session, epilogue, plan)
+    _name_inputs(session, writer, epilogue, run)  # they need the names of their sources
     guards.write(session.tree, len(plan.args), tuple(plan.kwargs))
+    run.write_key(writer, guards)
     for source, name in epilogue.sources.items():
         writer.line(f"{name} = {guards.name_of[source]}", 2)
+    stop = len(writer.lines)
     writer.line("except Exception:")
     writer.line("return MISS", 2)
-    _write_run(session, writer, epilogue, plan)
+    run.write_call(writer, _name_inputs(session, writer, epilogue, run))
+    run.write_later(writer, lambda tracer: _name_input(session, writer, epilogue, run, tracer))
     for line in epilogue.lines:
         writer.line(line)
     writer.line(f"return {result}")
@@ -112,52 +125,31 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     namespace = dict(writer.held)
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
     forget_examples(session.tree)
-    return Entry(namespace["entry"], session.recorder.graph, source,
-                 _explainer(session.tree, len(plan.args), tuple(plan.kwargs)))
+    entry = Entry(namespace["entry"], session.recorder.graph, source,
+                  _explainer(session.tree, len(plan.args), tuple(plan.kwargs)), session.sizes)
+    if not session.sizes.places:
+        Warming(writer.lines, start, stop, namespace, epilogue.sources, session.tree, len(plan.args),
+                tuple(plan.kwargs)).attach(entry)
+    return entry
 
 
-def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue) -> list[str]:
-    """How the entry calls the inputs of the graph: by source, by draw, or as a constant."""
+def _name_inputs(session: Session, writer: Writer, epilogue: Epilogue, run: Run) -> list[str]:
+    """How the entry calls the inputs of the graph."""
+    return [_name_input(session, writer, epilogue, run, tracer) for tracer in session.recorder.inputs]
+
+
+def _name_input(session: Session, writer: Writer, epilogue: Epilogue, run: Run, tracer: Tracer) -> str:
+    """How the entry calls an input: by source, by draw, as a constant, or as a tensor that it made before."""
     recorder = session.recorder
-    names = []
-    for tracer in recorder.inputs:
-        if tracer._origin is not None:
-            names.append(epilogue.source(tracer._origin))
-        elif id(tracer) in recorder.drawn:
-            names.append(f"draw({writer.hold(recorder.drawn[id(tracer)])}, seed, start)")
-        elif id(tracer) in recorder.scalar_of:
-            number = epilogue.source(recorder.scalar_of[id(tracer)])
-            names.append(f"scalar({number}, {writer.hold(tracer._meta)})")
-        else:
-            names.append(writer.hold(recorder.real(tracer)))
-    return names
-
-
-def _write_run(session: Session, writer: Writer, epilogue: Epilogue, plan: Plan) -> None:
-    """Write the draws and the call of the compiled graph; a failure there leaves everything as it was."""
-    recorder, counters = session.recorder, plan.counters
-    writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                       fallback=plan.fallback, Mismatch=Mismatch)
-    if counters:
-        writer.line(f"seed, start = take({counters})")
-    if not epilogue.outputs:
-        return
-    graph = recorder.graph
-    if recorder.freed:  # the gradients are there already: nothing will be differentiated any more
-        graph = without_grad(graph)
-    writer.held["run"] = plan.backend(graph, [v.meta for v in graph.inputs], plan.options)
-    writer.line("try:")
-    outputs = ", ".join(f"o{i}" for i in range(len(epilogue.outputs)))
-    writer.line(f"{outputs}, = run([{', '.join(_name_inputs(session, writer, epilogue))}])", 2)
-    writer.line("except Mismatch:")
-    writer.line("raise", 2)
-    writer.line("except Exception:")
-    writer.line("failed = True", 2)
-    writer.line("else:")
-    writer.line(f"failed = {' or '.join([f'bool({name})' for name in epilogue.wrong]) or False}", 2)
-    if counters:
-        writer.line("if failed: give_back(seed, start)")
-    writer.line("if failed: return fallback(args, kwargs)")
+    if tracer._origin is not None:
+        return epilogue.source(tracer._origin)
+    if id(tracer) in recorder.drawn:
+        return run.name_draw(writer, id(tracer))
+    if id(tracer) in recorder.scalar_of:
+        return f"scalar({epilogue.source(recorder.scalar_of[id(tracer)])}, {writer.hold(tracer._meta)})"
+    if tracer in recorder.stages.held:
+        return epilogue.memory[id(tracer)][0]
+    return writer.hold(recorder.real(tracer))
 
 
 class Reason(NamedTuple):

@@ -9,11 +9,13 @@ from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.derived import place
 from rushlight.compiler.capture.effects import Epilogue
+from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import GuardWriter, Writer
 from rushlight.compiler.capture.randomness import draw, give_back
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.sized import Sized
 from rushlight.compiler.capture.symbolic import scalar
+from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.symbolic import Atom, Sym
 from rushlight.core.generator import default_generator
@@ -91,14 +93,15 @@ class Run:
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
                            fallback=self.plan.fallback, Mismatch=Mismatch)
-        if self.plan.counters:
+        draws = type(self.plan.counters) is Sym or self.plan.counters > 0
+        if draws:
             writer.line(f"seed, start = take({counters})")
-        if not self.epilogue.outputs:
+        if not self.epilogue.names:
             return
         if not self.sized:
             writer.held["run"] = self._compiled(self.graph)
         writer.line("try:")
-        outputs = ", ".join(f"o{i}" for i in range(len(self.epilogue.outputs)))
+        outputs = ", ".join(self.epilogue.names)
         writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
         writer.line("except Mismatch:")
         writer.line("raise", 2)
@@ -106,9 +109,21 @@ class Run:
         writer.line("failed = True", 2)
         writer.line("else:")
         writer.line(f"failed = {' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or False}", 2)
-        if self.plan.counters:
+        if draws:
             writer.line("if failed: give_back(seed, start)")
         writer.line("if failed: return fallback(args, kwargs)")
+
+    def write_later(self, writer: Writer, name_input: Callable[[Tracer], str]) -> None:
+        """Put the calls of the later stages between the effects."""
+        epilogue, recorder = self.epilogue, self.session.recorder
+        if epilogue.later and self.sized:
+            raise Abort("stages with open sizes")
+        for i, (part, at) in reversed([*enumerate(epilogue.later)]):
+            names = [epilogue.outputs_of[v] if v in epilogue.outputs_of else name_input(recorder.by_value[v])
+                     for v in part.inputs]
+            writer.held[f"run{i}"] = self._compiled(part.graph)
+            outputs = ", ".join([epilogue.outputs_of[v] for v in part.outputs])
+            epilogue.lines.insert(at, f"{outputs}, = run{i}([{', '.join(names)}])")
 
     def name_draw(self, writer: Writer, tracer: int) -> str:
         """The expression of a random tensor, by the id of its tracer."""

@@ -11,6 +11,7 @@ import threading
 from typing import Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core.generator import Generator, default_generator
 from rushlight.core.op import Op
 
@@ -23,7 +24,14 @@ class Seed(int):
 
 
 class Offset(int):
-    """Stands for the default generator's offset at the start of the call, plus this number."""
+    """Stands for the default generator's offset at the start of the call, plus this number: `at`, maybe a symbol."""
+
+    at: Any
+
+    def __new__(cls, at: Any) -> Offset:
+        made = int.__new__(cls, at.hint if isinstance(at, Sym) else at)
+        made.at = at
+        return made
 
 
 class Draw(NamedTuple):
@@ -38,7 +46,7 @@ class Draws:
     """The draws of one capture; while it is entered, this thread's draws from the default generator are only noted."""
 
     def __init__(self) -> None:
-        self.counters = 0
+        self.counters: Any = 0
         self._thread = 0
 
     def __enter__(self) -> Draws:
@@ -51,7 +59,7 @@ class Draws:
         default_generator.__dict__.pop("take", None)
         _one_capture.release()
 
-    def _take(self, counters: int) -> tuple[int, int]:
+    def _take(self, counters: Any) -> tuple[int, int]:
         if threading.get_ident() != self._thread:
             return Generator.take(default_generator, counters)
         at = self.counters

@@ -18,8 +18,8 @@ from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
-from rushlight.compiler.capture.source import Source, SourceTree, path
-from rushlight.compiler.capture.symbolic import opened
+from rushlight.compiler.capture.sizes import Sizes
+from rushlight.compiler.capture.source import Source, SourceTree
 from rushlight.compiler.capture.tensors import Recorder
 from rushlight.compiler.capture.value import (
     CellV,
@@ -52,10 +52,10 @@ DEPTH_LIMIT = 80
 class Session:
     """One dry run of a function."""
 
-    def __init__(self, learnt: frozenset[str] = frozenset()) -> None:
-        self.learnt = learnt  # paths of numbers that are known to change
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
         self.tree = SourceTree(self.lift)
-        self.recorder = Recorder()
+        self.recorder = Recorder(sizes)
         self.gradients = Gradients()
         self.deferred: list[Deferred] = []
         self.views: dict[int, Any] = {}
@@ -91,8 +91,8 @@ class Session:
         """The value of something that existed before the call."""
         if isinstance(obj, Tensor):
             return TensorV(self.recorder.input(obj, source), source)
-        if self.learnt and type(obj) in (int, float) and path(source) in self.learnt:
-            return opened(obj, source)
+        if type(obj) in (int, float):
+            return self.sizes.number(obj, source) or Obj(obj, source)
         return Obj(obj, source)
 
     def concrete(self, value: Value) -> Any:

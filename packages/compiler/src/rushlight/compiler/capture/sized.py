@@ -140,3 +140,8 @@ class Concrete:
             copies.update(zip(node.outputs, made.call(node.op, operands, params, metas)))
         made.output([copies[v] for v in graph.outputs])
         return made
+
+
+def as_captured(facts: Facts, graph: Graph) -> Graph:
+    """A graph for the sizes of the call that it was captured from."""
+    return Concrete(facts, {atom.number: atom.hint for atom in facts.atoms}).graph(graph) or graph

@@ -66,6 +66,12 @@ class Policy:
         self.seen: dict[str, Any] = {}  # metadata of tensors and values of numbers, by path
         self.changing: set[Place] = set()
 
+    def copy(self) -> Policy:
+        """Another policy that has learnt the same."""
+        made = Policy(self.dynamic, self.named)
+        made.seen, made.changing = dict(self.seen), set(self.changing)
+        return made
+
     def dims(self, where: str, real: Tensor) -> set[int]:
         """The dimensions of an input that are to stay open."""
         m = real._meta

@@ -1,9 +1,10 @@
 """Numbers that change from call to call: counters, learning rates.
 
-A first capture fixes every number that it looks at. When a guard later fails because of one, the next capture keeps it
-open: sums, differences and products of open numbers are written into the entry as expressions, and where one meets a
-floating-point tensor it becomes a 0-dimensional input of the graph. Any other use looks at the value after all, which
-fixes it again.
+A first capture fixes every number that it looks at. One that has changed when the next capture reads it stays open, see
+`rushlight.compiler.capture.sizes`: sums, differences and products of open numbers are written into the entry as
+expressions, and where one meets a tensor it becomes a 0-dimensional input of the graph. Whole numbers are symbols: they
+may be compared, divided and given to functions of the framework as sizes are. Any other use looks at the value after
+all, which fixes it again.
 """
 
 from __future__ import annotations
@@ -15,57 +16,71 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.capture.derived import Derived, derived, fix
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
-from rushlight.compiler.capture.value import Obj, TensorV, Value
+from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value, constant
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor, wrap
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_WHOLE = {**_OPERATORS, "//": operator.floordiv, "%": operator.mod}
 
 
-class Derived:
-    """The source of an open number: an expression over sources whose values are not fixed."""
-
-    __slots__ = ("roots", "write", "wanted")
-
-    step = "derived"
-
-    def __init__(self, roots: tuple[Source, ...], write: Callable[[Callable[[Source], str]], str]) -> None:
-        self.roots, self.write, self.wanted = roots, write, False
-
-    def check_type(self) -> None:
-        """It is checked already."""
-
-    def check_identity(self) -> None:
-        """Identity says more than can stay open."""
-        self.check()
-
-    def check(self, *detail: Any) -> None:
-        """Somebody looked at the value: fix all that it was computed from."""
-        for root in self.roots:
-            fix(root)
-
-
-def fix(root: Source) -> None:
-    """Make a number count by its value."""
-    number = root.example
-    if number != number:
-        raise Abort("control over a NaN")
-    root.check("eq", type(number), repr(number) if type(number) is float else number)
-
-
-def opened(obj: int | float, source: Source) -> Obj:
-    """A number read through a source, left open."""
+def opened(number: float, source: Source) -> Obj:
+    """A float read through a source, left open."""
     source.check_type()
     source.wanted = True
-    return Obj(obj, Derived((source,), lambda name: name(source)))  # type: ignore[arg-type]
+    return Obj(number, Derived((source,), lambda name: name(source)))  # type: ignore[arg-type]
 
 
-def arithmetic(op: str, a: Value, b: Value) -> Obj | None:
+def symbol(value: Value) -> Sym | None:
+    """The symbol that a value is."""
+    return value.source.sym if isinstance(value, Obj) and type(value.source) is Derived else None
+
+
+def holds_symbols(value: Value) -> bool:
+    """Is it an open whole number, or a tuple with one?"""
+    return symbol(value) is not None or isinstance(value, TupleV) and any(map(holds_symbols, value.items))
+
+
+def part(session: Any, value: Value) -> Any:
+    """The number or symbol of a slice's bound."""
+    found = symbol(value)
+    return session.concrete(value) if found is None else found
+
+
+def _whole(session: Any, value: Value) -> Any:
+    """An int or a symbol; None for other values."""
+    found = symbol(value)
+    if found is not None:
+        return found
+    if isinstance(value, Obj) and type(value.obj) in (int, bool) and type(value.source) is not Derived:
+        return session.concrete(value)
+    return None
+
+
+def compared(session: Any, function: Callable, a: Value, b: Value) -> Value | None:
+    """The result of a comparison of an open whole number with another; None when it is another case."""
+    if symbol(a) is None and symbol(b) is None:
+        return None
+    x, y = _whole(session, a), _whole(session, b)
+    return None if x is None or y is None else constant(function(x, y))
+
+
+def arithmetic(session: Any, op: str, a: Value, b: Value) -> Value | None:
     """The result of an operation on numbers of which one is open; None when it is another case."""
+    if op in _WHOLE and (symbol(a) is not None or symbol(b) is not None):
+        x, y = _whole(session, a), _whole(session, b)
+        if x is not None and y is not None and not (op in ("//", "%") and _hint(y) == 0):
+            return constant(_WHOLE[op](x, y))
+    if op == "**" and symbol(a) is not None and type(power := _whole(session, b)) is int and 0 <= power <= 4:
+        return constant(symbol(a) ** power)
     function = _OPERATORS.get(op)
+    if op == "/" and (divisor := _whole(session, b)) is not None and divisor != 0:
+        function = operator.truediv
     if function is None or not all(isinstance(x, Obj) and type(x.obj) in (int, float) for x in (a, b)):
         return None
     kinds = [type(x.source) is Derived for x in (a, b)]
@@ -77,6 +92,32 @@ def arithmetic(op: str, a: Value, b: Value) -> Obj | None:
     roots = tuple(dict.fromkeys(r for x, open_ in zip((a, b), kinds) if open_ for r in x.source.roots))
     left, right = (x.source.write if open_ else _literal(x.obj) for x, open_ in zip((a, b), kinds))
     return Obj(function(a.obj, b.obj), Derived(roots, lambda name: f"({left(name)} {op} {right(name)})"))
+
+
+def _hint(x: Any) -> int:
+    return x.hint if isinstance(x, Sym) else x
+
+
+# Functions of one number that the expressions in an entry may call.
+_FUNCTIONS = {float: "float", math.sqrt: "math.sqrt"}
+
+
+def applied(session: Any, function: Any, value: Value) -> Value | None:
+    """`float(n)`, `math.sqrt(n)` or `int(n)` of an open number that is at least 0; None in other cases."""
+    if not is_open(value) or not (value.obj >= 0 if symbol(value) is None else symbol(value) >= 0):
+        return None
+    if function is int and symbol(value) is not None:
+        return value
+    if function not in _FUNCTIONS or symbol(value) is None:
+        return None
+    write, name = value.source.write, _FUNCTIONS[function]
+    return Obj(function(value.obj), Derived(value.source.roots, lambda of: f"{name}({write(of)})"))
+
+
+def negative(value: Value) -> Value | None:
+    """`-value` of an open whole number; None for others."""
+    found = symbol(value)
+    return None if found is None else constant(-found)
 
 
 def _literal(number: int | float) -> Callable[[Any], str]:
@@ -96,6 +137,15 @@ def as_tensor(recorder: Any, op: str, number: Value, tensor: TensorV) -> TensorV
     if op not in ("+", "-", "*", "/") or not is_open(number) or dtype not in (dtypes.float32, dtypes.float64):
         return None
     return TensorV(recorder.scalar(number.source, dtype, tensor.tracer._meta.device))  # type: ignore[attr-defined]
+
+
+def beside_tensors(recorder: Any, operands: tuple) -> tuple:
+    """The operands of an elementwise op with 0-dim tensors in the place of symbols, where that makes no difference."""
+    tensors = [x._meta for x in operands if hasattr(x, "_meta")]
+    if not any(m.ndim for m in tensors):
+        return operands
+    return tuple([recorder.scalar(derived(x), dtypes.int64, tensors[0].device) if isinstance(x, Sym) else x
+                  for x in operands])
 
 
 def scalar(number: int | float, meta: Meta) -> Tensor:

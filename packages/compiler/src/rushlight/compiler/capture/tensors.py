@@ -10,13 +10,17 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from rushlight.compiler.capture import memory, scatter, state
+from rushlight.compiler.capture import leaves, memory, scatter, state
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.randomness import Draw, draw_of
+from rushlight.compiler.capture.sizes import Sizes
 from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.stages import Stages
+from rushlight.compiler.capture.symbolic import beside_tensors
 from rushlight.compiler.capture.value import TensorV
 from rushlight.compiler.graph.ir import Graph, Node, Value
-from rushlight.core import dtypes, eager
+from rushlight.compiler.graph.symbolic import Sym, replaced
+from rushlight.core import dispatch, dtypes, eager
 from rushlight.core.meta import Meta
 from rushlight.core.meta import meta as make_meta
 from rushlight.core.op import Op, prims
@@ -40,12 +44,14 @@ class View(NamedTuple):
     params: tuple
     index: int | None
     nodes: dict[int, Any]  # what the op gave, by the number of writes before; shared by all its results
+    silent: bool = False  # is it `data`, with a counter of changes of its own?
 
 
 class Tracer(Tensor):
     """Stands for a tensor during capture: it has metadata and a node in the graph, but no memory."""
 
-    __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_severed", "_origin", "_views")
+    __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_silent", "_epoch", "_severed",
+                 "_origin", "_views")
 
     _array = property(_refuse("the memory"))
     _storage = property(_refuse("the memory"))
@@ -57,7 +63,13 @@ class Tracer(Tensor):
     data = property(_refuse("data"), _refuse("setting data"))
 
 
-for _name in ("requires_grad_", "backward", "retain_grad", "register_hook", "storage", "data_ptr", "numpy", "item",
+def _requires_grad_(self: Tracer, requires_grad: bool = True) -> Tracer:
+    leaves.require_grad(dispatch.current(), self, bool(requires_grad))  # type: ignore[arg-type]
+    return self
+
+
+setattr(Tracer, "requires_grad_", _requires_grad_)  # noqa: B010  functions that make tensors call it
+for _name in ("backward", "retain_grad", "register_hook", "storage", "data_ptr", "numpy", "item",
               "tolist", "as_subclass", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__repr__",
               "__format__", "__contains__", "__deepcopy__", "__reduce_ex__", "resize_", "set_", "detach_"):
     setattr(Tracer, _name, _refuse(_name))
@@ -66,23 +78,26 @@ for _name in ("requires_grad_", "backward", "retain_grad", "register_hook", "sto
 class Recorder:
     """The dispatch handler of a capture."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
+        self.by_value: dict[Value, Tracer] = {}  # the same by the graph's input
         self.by_source: dict[Source, Tracer] = {}
         self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, by the tensor's id
+        self.leaf_values: dict[Value, Tracer] = {}  # see `leaves`
+        self.own_leaves: set[Tracer] = set()  # tensors that the program made require grad
+        self.toggled: dict[Tracer, bool] = {}  # the existing ones among them, and those that no longer do
+        self.frozen: set[Tracer] = set()  # tensors that must not be written any more
         self.freed: set[Any] = set()  # nodes of which a backward pass let go what they had saved
         self.stale: dict[Value, Node | None] = {}  # values that were written over, and the op that did so knowingly
-        self.spent: set[Any] = set()  # nodes from which every way back leads through these
-        self.sealed = False  # did an optimizer's step come, which runs after the graph?
-        self.early: set[Node | None] = {None}  # the graph's nodes before it; None makes what existed before the call
         self.wrong: list[Tracer] = []  # bools that must be False, else the call is an error
-        self.late: dict[Tracer, None] = {}  # existing tensors that were read after it
         self.reals: dict[int, Tensor] = {}
         self.drawn: dict[int, Draw] = {}
         self.scalars: dict[tuple, Tracer] = {}  # by source and dtype
         self.scalar_of: dict[int, Any] = {}
         self.keep: list[Tracer] = []
+        self.stages = Stages(self)
 
     # making tracers
 
@@ -91,7 +106,7 @@ class Recorder:
         made = object.__new__(Tracer)
         made._meta, made._node, made._kind = meta, node, kind
         made._root, made._parent, made._step = made, None, None
-        made._seen = made._count = made._views = 0
+        made._seen = made._count = made._silent = made._epoch = made._views = 0
         made._severed, made._origin = False, None
         return made
 
@@ -106,21 +121,20 @@ class Recorder:
                 source.tree.relate("same", found._origin, source)
                 self.by_source[source] = found
                 return found
-            found = self.by_source[source] = self.tracer(real._meta, kind=type(real))
+            found = self.by_source[source] = self.tracer(self.sizes.metadata(real, source), kind=type(real))
             found._origin = source
             self.reals[id(found)] = real
-            source.check("tensor", type(real), real._meta)
             if real._meta.requires_grad:
                 self.leaves[id(real)] = found
         return found
 
     def constant(self, real: Tensor) -> Tracer:
         """The tracer of a tensor that framework code made from plain data during the dry run."""
-        if real._meta.requires_grad:
-            raise Abort("a new leaf tensor that requires grad")
-        found = self.tracer(real._meta)
-        self.reals[id(found)] = real
+        found = self.tracer(real._meta.with_grad(False))
+        self.reals[id(found)] = prims.detach.execute((real,)) if real._meta.requires_grad else real
         self.keep.append(found)
+        if real._meta.requires_grad:
+            leaves.require_grad(self, found, True)
         return found
 
     def scalar(self, source: Any, dtype: dtypes.dtype, device: Any) -> Tracer:
@@ -152,38 +166,41 @@ class Recorder:
         self.wrong.append(x)
         return True
 
-    def seal(self) -> None:
-        """Note that an optimizer's step comes here: it will run after the graph, on what was made so far."""
-        self.sealed = True
-        self.early.update(self.graph.nodes)
+    def new_input(self, tracer: Tracer) -> Value:
+        """A new input of the graph: what a tensor is when the program reads it."""
+        made = self.graph.input(tracer._meta)
+        self.inputs.append(tracer)
+        self.by_value[made] = tracer
+        if tracer in self.stages.read:
+            self.stages.births[made] = self.stages.read[tracer]
+        return made
 
     # values
 
     def current(self, tracer: Tracer) -> Value:
         """The graph value that a tracer has at present."""
         root = tracer._root
-        if self.sealed and root._origin is not None:
-            self.late[root] = None
+        if self.stages.changes and root._origin is not None:
+            self.stages.look(root)
         if root._severed and state.grad_enabled():
-            raise Abort("a parameter that was changed without gradients and is then used with them")
-        if tracer._parent is None:
+            leaves.revive(self, root)
+        if tracer._parent is None or tracer in self.own_leaves:
             if tracer._node is None:
-                tracer._node = self.graph.input(tracer._meta)
-                self.inputs.append(tracer)
-        elif tracer._node is None or tracer._seen != root._count:
-            tracer._node, tracer._seen = self._view_node(tracer), root._count
+                tracer._node = self.new_input(tracer)
+        elif tracer._node is None or tracer._seen != root._epoch:
+            tracer._node, tracer._seen = self._view_node(tracer), root._epoch
         return tracer._node
 
     def _view_node(self, tracer: Tracer) -> Value:
         step = tracer._step
-        found = step.nodes.get(tracer._root._count)
+        found = step.nodes.get(tracer._root._epoch)
         if found is None:
             parent = self.current(tracer._parent)
-            metas = step.op.infer_metas((tracer._parent, *step.numbers), step.params)
+            metas = step.op.infer_metas((tracer._parent, *_hints(step.numbers)), step.params)
             grad = tracer._meta.requires_grad  # as it was when the view was made, whatever the mode is now
             metas = metas.with_grad(grad) if isinstance(metas, Meta) else tuple([m.with_grad(grad) for m in metas])
             found = self.graph.call(step.op, (parent, *step.numbers), step.params, metas)
-            step.nodes[tracer._root._count] = found
+            step.nodes[tracer._root._epoch] = found
         return found if step.index is None else found[step.index]
 
     def written_over(self, value: Any, node: Node) -> bool:
@@ -200,22 +217,30 @@ class Recorder:
         """Record one op call."""
         if op.random and op.name != "empty":
             return self._draw(draw_of(op, operands, params))
-        operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
+        if any(type(x) is Sym for x in operands) and op.kind != "view":
+            operands = self._numbers(op, operands)
+        operands = tuple([x if type(x) is Sym else self._operand(op, i, x) for i, x in enumerate(operands)])
         if op.mutates:
             return self._mutate(op, operands, params)
-        metas = op.infer_metas(operands, params)
+        metas = op.infer_metas(_hints(operands), params)
         if metas is None:
             raise Abort(f"the shape of {op.name} depends on data")
         if op.kind == "view":
             return self._view(op, operands, params, metas)
-        records = state.records(op, operands)
+        records = state.records(op, operands, 1 if isinstance(metas, Meta) else len(metas))
         nodes = tuple([self.current(x) if isinstance(x, Tracer) else x for x in operands])
         if isinstance(metas, Meta):
-            metas = _with_grad(metas, records)
+            metas = _with_grad(metas, records[0])
             return self.tracer(metas, self.graph.call(op, nodes, params, metas))
-        metas = tuple([_with_grad(m, records) for m in metas])
+        metas = tuple([_with_grad(m, r) for m, r in zip(metas, records)])
         results = self.graph.call(op, nodes, params, metas)
         return tuple([self.tracer(m, n) for m, n in zip(metas, results)])
+
+    def _numbers(self, op: Op, operands: tuple) -> tuple:
+        """Operands without symbols: those that stand beside tensors become tensors, others are fixed."""
+        if op.kind in ("elementwise", "inplace"):
+            operands = beside_tensors(self, operands)
+        return tuple([x.__index__() if type(x) is Sym else x for x in operands])
 
     def _draw(self, item: Draw) -> Tracer:
         """A random tensor: made before the graph runs, and one of its inputs."""
@@ -238,11 +263,12 @@ class Recorder:
         if any(isinstance(x, Tensor) for x in numbers):
             raise Abort(f"the view {op.name} at a place that depends on data")
         if base._root._severed and state.grad_enabled():
-            raise Abort("a parameter that was changed without gradients and is then used with them")
+            leaves.revive(self, base._root)
         if numbers:  # places are checked by the kernel, not by inference: try it on an array that takes no memory
-            op.numpy(np.broadcast_to(np.zeros((), base._meta.numpy), base._meta.shape), *numbers, *params)
+            shape = _hints(base._meta.shape)
+            op.numpy(np.broadcast_to(np.zeros((), base._meta.numpy), shape), *_hints(numbers), *_hints(params))
         nodes: dict[int, Any] = {}
-        records = state.records(op, (base,))
+        records = any(state.records(op, (base,)))
         many = not isinstance(metas, Meta)
         results = []
         for i, meta in enumerate(metas if many else (metas,)):
@@ -259,8 +285,6 @@ class Recorder:
         target = operands[0]
         if op.mutates != (0,) or not isinstance(target, Tracer):
             raise Abort(f"the in-place op {op.name}")
-        if self.sealed and getattr(target._root._node, "node", None) in self.early:
-            raise Abort("a tensor that existed before an optimizer's step and is written after it")
         op.infer_metas(operands, params)  # raises what the call would raise
         self._check_apart(op, target, operands)
         if op.name == "copy_":
@@ -278,7 +302,8 @@ class Recorder:
 
     def _check_apart(self, op: Op, target: Tracer, operands: tuple) -> None:
         """Refuse what eager execution refuses: to read, at other places, the memory that is written."""
-        views = [x for x in operands if isinstance(x, Tracer) and x._root is target._root and x is not target]
+        views = [x for x in operands
+                 if isinstance(x, Tracer) and x._root is target._root and not _same_place(x, target)]
         if not views:
             return
         if op.name != "copy_" and (op.functional is None or op.functional.kind != "elementwise"):
@@ -305,10 +330,11 @@ class Recorder:
         brings = isinstance(value, Tracer) and value._meta.requires_grad
         if not brings and not root._meta.requires_grad and not target._meta.requires_grad:
             return
-        if root._origin is not None:
-            if brings or state.grad_enabled() or target is not root:
-                raise Abort("an in-place change of an existing tensor that takes part in gradients")
-        elif not state.grad_enabled():
+        if root._origin is not None or root in self.own_leaves:
+            if brings or state.grad_enabled() and not _cut_off(target):
+                raise Abort("an in-place change of a leaf that takes part in gradients")
+            return
+        if not state.grad_enabled():
             raise Abort("an in-place change without gradients of a tensor that has some")
         elif target is root and not brings:
             raise Abort("a tensor with gradients overwritten by one without")
@@ -328,27 +354,60 @@ class Recorder:
         target._meta = target._meta.with_grad(False)
         target._node = self.graph.call(prims.detach, (self.current(target),), (), target._meta)
 
-    def assign(self, target: Tracer, value: Tracer) -> None:
-        """Give a tensor a new value, through the views that lead to it."""
+    def data(self, tracer: Tracer) -> Tracer:
+        """`tensor.data`: the same memory outside autograd, with a counter of changes of its own."""
+        made: Tracer = self.handle(prims.detach, (tracer,), ())
+        made._step = made._step._replace(silent=True)
+        return made
+
+    def assign(self, target: Tracer, value: Tracer, silent: bool = False) -> None:
+        """Give a tensor a new value, through the views that lead to it; a `silent` change does not count as one."""
         if target._parent is not None:
             base, step = target._parent, target._step
             whole = scatter.whole(self, base, value, step)
             if value._meta.requires_grad:
                 target._meta = target._meta.with_grad(True)
-            self.assign(base, self.fitted(whole, base._meta))
+            self.assign(base, self.fitted(whole, base._meta), silent or step.silent)
             return
         if target._meta.strides != value._meta.strides and target._origin is None:
             raise Abort("an in-place change of a tensor with another layout")
         before, target._node = target._node, self.current(value)
         if before is not None:
             self.stale[before] = None
+        if target in self.frozen:
+            raise Abort("an in-place change of memory that a new leaf shares")
+        self.stages.written(target, before)
         target._count += 1
-        if target._origin is not None:
+        target._silent += silent
+        target._epoch += 1
+        if target._origin is not None or target in self.own_leaves:
             if target._meta.strides != value._meta.strides:
                 raise Abort("an in-place change of an input that is not contiguous")
             target._severed = target._meta.requires_grad
         else:
             target._meta = target._meta.with_grad(value._meta.requires_grad)
+
+
+def _hints(x: Any) -> tuple:
+    """Nested tuples with the values at hand in the place of symbols, where nothing follows from them."""
+    return replaced(tuple(x), lambda sym: sym.hint)
+
+
+def _cut_off(tracer: Tracer) -> bool:
+    """Does a view show its root outside autograd?"""
+    while tracer._parent is not None:
+        if tracer._step.op.name == "detach":
+            return True
+        tracer = tracer._parent
+    return False
+
+
+def _same_place(a: Tracer, b: Tracer) -> bool:
+    """Are these the same view of the same tensor?"""
+    if a is b:
+        return True
+    x, y = a._step, b._step
+    return x is not None and y is not None and x[:4] == y[:4] and _same_place(a._parent, b._parent)
 
 
 def _place(tracer: Tracer, root: np.ndarray) -> np.ndarray:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.compiler.capture.derived import derived
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.source import Source
+from rushlight.compiler.graph.symbolic import Sym
 
 
 class Value:
@@ -201,6 +203,8 @@ TRUE, FALSE = Obj(True), Obj(False)
 
 def constant(obj: Any) -> Any:
     """A value that depends on nothing outside the program."""
+    if type(obj) is Sym:
+        return Obj(obj.hint, derived(obj))  # type: ignore[arg-type]
     if type(obj) is ObjectKey:
         return IdV(obj) if obj.number else obj.value
     return NONE if obj is None else TRUE if obj is True else FALSE if obj is False else Obj(obj)

@@ -301,6 +301,11 @@ class Facts:
         if not self.open:
             raise Undecided(f"whether {self.text(terms)} {relation} 0 was not asked when the program was captured")
         value = self.evaluate(terms)
+        if relation == "==" and value:  # at an end of its range, to differ is to be larger or smaller
+            if self.known(terms, ">="):
+                return not self.decide(terms, ">")
+            if self.known(terms, ">") is False:
+                return not self.decide(added({}, terms, -1), ">")
         answer = value == 0 if relation == "==" else value > 0 if relation == ">" else value >= 0
         if answer and relation == "==":
             self._equal(terms)

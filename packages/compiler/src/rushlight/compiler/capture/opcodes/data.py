@@ -9,6 +9,7 @@ from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.opcodes.table import op
 from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
 from rushlight.compiler.capture.session import raise_
+from rushlight.compiler.capture.symbolic import part
 from rushlight.compiler.capture.value import SetV, TupleV, Value, constant
 from rushlight.compiler.capture.view import DictV, ListV
 
@@ -75,7 +76,7 @@ def delete_subscr(frame: Frame, arg: int) -> None:
 
 @op("BUILD_SLICE")
 def build_slice(frame: Frame, arg: int) -> None:
-    frame.stack.append(constant(slice(*[frame.session.concrete(x) for x in frame.pop_many(arg)])))
+    frame.stack.append(constant(slice(*[part(frame.session, x) for x in frame.pop_many(arg)])))
 
 
 # attributes

@@ -8,6 +8,7 @@ from rushlight.compiler.capture.opcodes import py311  # noqa: F401  most are as 
 from rushlight.compiler.capture.opcodes.flow import push_method
 from rushlight.compiler.capture.opcodes.table import op
 from rushlight.compiler.capture.semantics import attr, compare, container, iterate
+from rushlight.compiler.capture.symbolic import part
 from rushlight.compiler.capture.value import NONE, NULL, GeneratorV, MethodV, Obj, SuperV, TupleV, constant
 
 
@@ -70,14 +71,14 @@ def end_send(frame: Frame, arg: int) -> None:
 @op("BINARY_SLICE", since=(3, 12))
 def binary_slice(frame: Frame, arg: int) -> None:
     value, start, stop = frame.pop_many(3)
-    index = constant(slice(frame.session.concrete(start), frame.session.concrete(stop)))
+    index = constant(slice(part(frame.session, start), part(frame.session, stop)))
     frame.stack.append(container.get_item(frame.session, value, index))
 
 
 @op("STORE_SLICE", since=(3, 12))
 def store_slice(frame: Frame, arg: int) -> None:
     value, target, start, stop = frame.pop_many(4)
-    index = constant(slice(frame.session.concrete(start), frame.session.concrete(stop)))
+    index = constant(slice(part(frame.session, start), part(frame.session, stop)))
     container.set_item(frame.session, target, index, value)
 
 

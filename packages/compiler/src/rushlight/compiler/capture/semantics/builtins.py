@@ -6,7 +6,7 @@ import builtins as python
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
 from rushlight.compiler.capture.semantics import call as calls
@@ -70,6 +70,8 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
         if symbol in compare.RICH:
             return compare.rich(session, symbol, *args)
         return compare.binary(session, symbol, *args, inplace=False)
+    if len(args) == 1 and not kwargs and (open_ := symbolic.applied(session, fn, args[0])) is not None:
+        return open_
     if name in ("prod", "fsum", "dist", "sumprod", "hypot", "gcd", "lcm"):
         positional = [_numbers(session, a) for a in args]
     else:

@@ -7,7 +7,7 @@ from abc import ABCMeta
 from types import FunctionType
 from typing import Any
 
-from rushlight.compiler.capture import allow, late
+from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, methods
 from rushlight.compiler.capture.session import Session, raise_
@@ -55,6 +55,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         if cls in (int, float) and len(args) == 1 and not kwargs:
             return late.item(session, args[0], cls)
         raise Abort(f"{cls.__name__} of a tensor")
+    if len(args) == 1 and not kwargs and (open_ := symbolic.applied(session, cls, args[0])) is not None:
+        return open_
     if cls in (int, float, str, complex) and len(args) == 1:
         kind = session.type_of(args[0])
         if kind not in allow.BUILTIN_TYPES and not session.is_concrete(args[0]):

@@ -25,6 +25,7 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.core.meta import Size
 
 RICH = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 _RICH_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
@@ -103,7 +104,11 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         return tensor.operator(session, RICH[op], a, b)
     late.refuse(a, b)
-    if session.is_concrete(a) and session.is_concrete(b):
+    known = symbolic.compared(session, RICH[op], a, b)
+    if known is not None:
+        return known
+    open_ = op in ("==", "!=") and any(map(symbolic.holds_symbols, (a, b)))
+    if session.is_concrete(a) and session.is_concrete(b) and not (open_ and None not in _sequences_of(session, a, b)):
         if op in ("==", "!=") and any(allow.own_code(session.concrete(x)) for x in (a, b)):
             return boolean(_equal_constants(session, a, b) is (op == "=="))
         try:
@@ -150,13 +155,17 @@ def _user_method(session: Session, value: Value, name: str) -> Value | None:
     return MethodV(session.lift(found, node), value)
 
 
+def _sequences_of(session: Session, *values: Value) -> list[tuple[type, list[Value]] | None]:
+    return [_sequence(session, value) for value in values]
+
+
 def _sequence(session: Session, value: Value) -> tuple[type, list[Value]] | None:
     if isinstance(value, TupleV):
         return tuple, value.items
     found = session.as_list(value)
     if found is not None:
         return list, found.load()
-    if isinstance(value, Obj) and type(value.obj) is tuple:
+    if isinstance(value, Obj) and type(value.obj) in (tuple, Size):
         return tuple, iterate.fixed_items(session, value)
     return None
 
@@ -172,6 +181,9 @@ def _equal_constants(session: Session, a: Value, b: Value) -> bool:
 
 def same_or_equal(session: Session, a: Value, b: Value) -> bool:
     """`a is b or a == b`, which is how containers compare their items."""
+    known = symbolic.compared(session, operator.eq, a, b)
+    if known is not None:
+        return container.truth(session, known)
     if session.is_concrete(a) and session.is_concrete(b):
         if any(allow.own_code(session.concrete(v)) for v in (a, b)):
             return _equal_constants(session, a, b)
@@ -226,9 +238,14 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
-    open_ = late.arithmetic(session, op, a, b) or symbolic.arithmetic(op, a, b)
+    open_ = late.arithmetic(session, op, a, b) or symbolic.arithmetic(session, op, a, b)
     if open_ is not None:
         return open_
+    if op == "+" and any(map(symbolic.holds_symbols, (a, b))):
+        parts = _sequences_of(session, a, b)
+        if all(part is not None and part[0] is tuple for part in parts):
+            kind = Size if Size in (session.type_of(a), session.type_of(b)) else tuple
+            return TupleV([x for part in parts for x in part[1]], kind)  # type: ignore[index]
     if session.is_concrete(a) and session.is_concrete(b):
         x, y = session.plain(a), session.plain(b)
         _check_size(op, x, y)
@@ -299,6 +316,8 @@ def unary(session: Session, op: str, value: Value) -> Value:
     function, name = UNARY[op]
     if isinstance(value, TensorV):
         return tensor.operator(session, function, value)
+    if op == "-" and (open_ := symbolic.negative(value)) is not None:
+        return open_
     if session.is_concrete(value):
         try:
             return constant(function(session.plain(value)))

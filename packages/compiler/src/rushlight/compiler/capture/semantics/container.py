@@ -11,6 +11,7 @@ from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, compare, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
     FunctionV,
@@ -27,6 +28,7 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DictV, DictView, ListV
+from rushlight.core.meta import Size
 
 
 def special(session: Session, value: Value, name: str) -> Value | None:
@@ -69,7 +71,8 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
     if isinstance(value, TensorV) or isinstance(index, TensorV):
         return tensor.call_method(session, value, "__getitem__", [index])
     if isinstance(value, TupleV):
-        return _item(session, value.items, index, "tuple", lambda items: TupleV(items))
+        kind = Size if value.kind is Size else tuple
+        return _item(session, value.items, index, "tuple", lambda items: TupleV(items, kind))
     found = session.as_list(value)
     if found is not None:
         return _item(session, found.load(), index, "list", lambda items: ListV(items))
@@ -230,6 +233,8 @@ def length(session: Session, value: Value) -> int:
 def truth(session: Session, value: Value) -> bool:
     """`bool(value)`."""
     late.refuse(value)
+    if (sym := symbol(value)) is not None:
+        return bool(sym)
     if isinstance(value, Obj):
         obj = value.obj
         if obj is None or obj is True or obj is False or type(obj) in (int, float, str, bytes, complex, range,

@@ -10,6 +10,7 @@ from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
     NONE,
@@ -25,7 +26,9 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.graph.symbolic import Sym, has_symbols
 from rushlight.core import siblings
+from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
 
 # Methods that look at the numbers, or at state that a tracer has not.
@@ -41,6 +44,8 @@ def attribute(session: Session, value: TensorV, name: str) -> Value:
         return constant(kind)
     if name == "grad":
         return _grad(session, value)
+    if name == "data":
+        return TensorV(session.recorder.data(tracer))
     if name in ("__dict__", "_version") or name in NEEDS_VALUE:
         raise Abort(f"{name} of a tensor")
     if value.source is not None and name in getattr(session.recorder.real(tracer), "__dict__", ()):
@@ -73,7 +78,7 @@ def _owned(name: str) -> bool:
 
 
 def _grad(session: Session, value: TensorV) -> Value:
-    if value.source is None and not value.tracer._meta.requires_grad and value.tracer._origin is None:
+    if not value.tracer._meta.requires_grad and value.tracer._origin is None:
         return NONE
     return session.gradients.read(session, value.tracer)
 
@@ -112,6 +117,7 @@ def _natively(session: Session, fn: Callable, *args: Any, **kwargs: Any) -> Valu
     except (RecursionError, MemoryError) as error:
         raise Abort(type(error).__name__) from error
     except Exception as error:
+        session.sizes.fix_all((args, kwargs), f"{type(error).__name__}: {error}")
         raise Raised(error.with_traceback(None)) from None
     return wrap(session, result)
 
@@ -124,7 +130,7 @@ def unwrap(session: Session, value: Value) -> Any:
             return value.tracer
         case TupleV():
             items = [unwrap(session, x) for x in value.items]
-            return tuple(items) if value.kind is tuple else value.kind(*items)
+            return tuple(items) if value.kind is tuple else Size(items) if value.kind is Size else value.kind(*items)
         case ListV():
             return [unwrap(session, x) for x in value.load()]
         case DictV():
@@ -139,6 +145,8 @@ def unwrap(session: Session, value: Value) -> Any:
                 from rushlight.compiler.capture.semantics import iterate  # it uses this module
 
                 return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
+            if (sym := symbol(value)) is not None:
+                return sym
             obj = session.concrete(value)
             if isinstance(obj, (FunctionType, ModuleType)) or isinstance(obj, type) and obj not in allow.BUILTIN_TYPES:
                 raise Abort(f"a {type(obj).__name__} given to a framework function")
@@ -154,10 +162,10 @@ def wrap(session: Session, result: Any) -> Value:
         return TensorV(session.recorder.constant(result))
     if isinstance(result, list):
         return ListV([wrap(session, x) for x in result])
-    if isinstance(result, tuple) and not immutable(result):
+    if isinstance(result, tuple) and (not immutable(result) or has_symbols(result)):
         return TupleV([wrap(session, x) for x in result], type(result))
     if type(result) is dict:
         return DictV({k: wrap(session, v) for k, v in result.items()})
-    if immutable(result):
+    if immutable(result) or type(result) is Sym:
         return constant(result)
     raise Abort(f"a {type(result).__name__} returned by a framework function")
