@@ -94,24 +94,24 @@ class Code:
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), args)
 
     def sums(self, first: list, start: Any, stop: Any, step: int, body: Callable[[Any, list[Any]], list[Any]]) -> list:
-        """What vectors have become after `body(index, vectors)` for start, start + step, ..."""
+        """What values, sums above all, have become after `body(index, values)` for start, start + step, ..."""
         builder = self.builder
         before = builder.block
         head, loop, done = (builder.append_basic_block(f"tile_{name}") for name in ("head", "loop", "done"))
         builder.branch(head)
         builder.position_at_end(head)
         index = builder.phi(_INT)
-        vectors = [builder.phi(self.kind) for _ in first]
+        values = [builder.phi(value.type) for value in first]
         builder.cbranch(builder.icmp_signed("<", index, stop), loop, done)
         builder.position_at_end(loop)
-        following = body(index, vectors)
+        following = body(index, values)
         further = builder.add(index, ir.Constant(_INT, step))
-        for phi, initial, next in zip((index, *vectors), (start, *first), (further, *following), strict=True):
+        for phi, initial, next in zip((index, *values), (start, *first), (further, *following), strict=True):
             phi.add_incoming(initial, before)
             phi.add_incoming(next, builder.block)
         builder.branch(head)
         builder.position_at_end(done)
-        return vectors
+        return values
 
 
 def _outer(vectors: int) -> Any:
