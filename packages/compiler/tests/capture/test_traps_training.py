@@ -323,7 +323,7 @@ def single(compile, after, state=None, **options):
 
 
 def test_number_of_a_parameter_after_the_step(check):
-    check(lambda compile: single(compile, lambda w, o, held: w.item()), captured=False)
+    check(lambda compile: single(compile, lambda w, o, held: w.item()))
 
 
 def test_state_by_another_path_after_the_step(check):
@@ -357,7 +357,7 @@ def test_learning_rate_changed_in_place_after_the_step(check):
         c = compile(step)
         return [c(torch.ones(1)) for _ in range(2)], w
 
-    check(scenario, captured=False)
+    check(scenario)
 
 
 @pytest.mark.parametrize("how", ["appended", "replaced", "groups"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rushlight.compiler.capture.deferred import looks_at_state
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.memory import changed_by, share_memory
+from rushlight.compiler.capture.memory import share_memory
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
@@ -64,17 +64,16 @@ def _written(session: Session) -> set[int]:
 
 
 def _late(session: Session) -> None:
-    """What is read after an optimizer's step must be nothing that it changes."""
-    late = list(session.recorder.late)
-    for call in session.deferred:
-        if looks_at_state(session, call.owner.example):
-            raise Abort("a program that looks at the state of an optimizer and calls its step")
-        if not late:
+    """What is read after an optimizer's step must be what was found to be changed by it, or not."""
+    for call, unchanged in zip(session.deferred, session.recorder.stages.unchanged):
+        if call.optimizer is None:
             continue
-        if changed_by(call.owner.example, tuple(map(session.recorder.real, late))):
-            raise Abort("a tensor that is read after an optimizer's step has changed it")
-        session.tree.unchanged.append((call.owner, [t._origin for t in late]))
-        for t in late:
+        if looks_at_state(session, call.optimizer.example):
+            raise Abort("a program that looks at the state of an optimizer and calls its step")
+        if unchanged:
+            session.tree.unchanged.append((call.optimizer, [t._origin for t in unchanged], call.scales))
+            call.optimizer.wanted = True
+        for t in unchanged:
             t._origin.wanted = True
 
 

@@ -66,8 +66,6 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
     from rushlight.compiler.aot.joint import flow_back, gradients_of  # only programs with gradients need autograd
 
     recorder = session.recorder
-    if recorder.sealed:
-        raise Abort("a backward pass after an optimizer's step")
     values = []
     for root in roots:
         if not isinstance(root, TensorV) or not root.tracer._meta.requires_grad:

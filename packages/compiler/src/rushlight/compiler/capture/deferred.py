@@ -1,8 +1,8 @@
-"""Calls that run as they are, after the graph: the step of an optimizer.
+"""Calls that run as they are, after the graph: the step of an optimizer, and what a gradient scaler does.
 
 An optimizer updates all its parameters in one native call of its own, and a program rarely looks at them afterwards. So
 its step is not captured: the graph computes up to the gradients, they are put where the optimizer finds them, and its
-step is called. What the program does after that may neither read what the step changes nor write to what it reads.
+step is called. What the program reads after that of what the step changes belongs to a later stage, see `stages`.
 """
 
 from __future__ import annotations
@@ -11,29 +11,71 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.memory import changed_by
 from rushlight.compiler.capture.source import Source
-from rushlight.compiler.capture.value import NONE, Obj, Special, Value
+from rushlight.compiler.capture.value import NONE, Obj, Special, TensorV, Value
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.session import Session
 
 
 class Deferred(NamedTuple):
-    """A call `fn(owner)` after the graph, and how many writes of each view, and to gradients, came before it."""
+    """A call `fn(*arguments)` after the graph, and what comes before it: how many writes of each view, and to
+    gradients, and which to tensors.
+
+    It changes what the step of `optimizer` changes, and with `scales` the gradients too.
+    """
 
     fn: FunctionType
-    owner: Source
+    arguments: tuple[Source, ...]
+    optimizer: Source | None
+    scales: bool
     writes: dict[int, int]
     gradients: int
+    flush: list
 
 
 def optimizer_step(session: Session, fn: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """`optimizer.step()` of an optimizer of ours that nobody watches; None for other calls."""
     if len(args) != 1 or kwargs or not isinstance(args[0], Obj) or args[0].source is None:
         return None
-    owner = args[0]
-    if not session.type_of(owner).__module__.startswith("rushlight.optim"):
+    if not session.type_of(args[0]).__module__.startswith("rushlight.optim"):
         return None
+    _put_off(session, fn, (args[0],), _checked(session, args[0]), False)
+    return NONE
+
+
+_SCALER_STATE = ("_scale", "_growth_tracker", "_stages", "_found_inf")
+
+
+def scaler_call(session: Session, fn: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """`unscale_`, `step` and `update` of an enabled gradient scaler; None for other calls."""
+    scaler, *others = args
+    if not isinstance(scaler, Obj) or scaler.source is None or kwargs:
+        return None
+    attributes = session.attributes(scaler)
+    if session.type_of(scaler).__module__ != "rushlight.amp.grad_scaler":
+        return None
+    enabled = attributes.get("_enabled")
+    if enabled is None or not session.concrete(enabled):
+        return None
+    optimizer = None
+    if fn.__name__ != "update":
+        if len(others) != 1 or not isinstance(others[0], Obj) or others[0].source is None:
+            raise Abort("a gradient scaler with other arguments than an optimizer")
+        if not session.type_of(others[0]).__module__.startswith("rushlight.optim"):
+            raise Abort("a gradient scaler with an optimizer of the program")
+        optimizer = _checked(session, others[0])
+    elif others:
+        raise Abort("a gradient scaler that is given a factor")
+    _put_off(session, fn, (scaler, *others), optimizer, True)
+    for name in _SCALER_STATE:
+        attributes.entries[name] = Special("the state of a gradient scaler that has been used")
+    return NONE
+
+
+def _checked(session: Session, owner: Obj) -> Obj:
+    """An optimizer that may step after the graph."""
     attributes = session.attributes(owner)
     if _exchanged(session, owner):
         raise Abort("an optimizer whose parameters the program exchanges")
@@ -41,12 +83,27 @@ def optimizer_step(session: Session, fn: FunctionType, args: list[Value], kwargs
         hooks = session.as_dict(attributes.get(name))
         if hooks is None or not hooks.empty():
             raise Abort("an optimizer with hooks")
+    return owner
+
+
+def _put_off(session: Session, fn: FunctionType, args: tuple, optimizer: Obj | None, scales: bool) -> None:
     writes = {id(view): len(view.log) for view in session.views.values() if hasattr(view, "log")}
-    session.deferred.append(Deferred(fn, owner.source, writes, len(session.gradients.log)))
-    owner.source.wanted = True
-    attributes.entries["state"] = Special("the state of an optimizer after its step")
-    session.recorder.seal()
-    return NONE
+    real = None if optimizer is None else optimizer.obj
+    stages = session.recorder.stages
+    flush = stages.seal(lambda tensors: real is not None and changed_by(real, tensors, scales))
+    session.deferred.append(Deferred(fn, tuple([x.source for x in args]), optimizer and optimizer.source, scales,
+                                     writes, len(session.gradients.log), flush))
+    for x in args:
+        x.source.wanted = True
+    if optimizer is not None:
+        session.attributes(optimizer).entries["state"] = Special("the state of an optimizer after its step")
+        if scales:
+            for group in real.param_groups:
+                for p in group["params"]:
+                    tracer = session.recorder.leaves.get(id(p))
+                    grad = None if tracer is None else session.gradients.now(tracer)
+                    if isinstance(grad, TensorV) and grad.tracer._origin is None:
+                        stages.hold(grad.tracer)
 
 
 def _exchanged(session: Session, optimizer: Obj) -> bool:

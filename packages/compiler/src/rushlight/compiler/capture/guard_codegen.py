@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CellType
 from typing import Any
 
-from rushlight.compiler.capture.gradients import plain_leaves
+from rushlight.compiler.capture.leaves import plain_leaves
 from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
 
@@ -94,9 +94,9 @@ class GuardWriter:
         if tree.leaves:
             leaves = "".join(f"{self.name_of[n]}, " for n in tree.leaves)
             self._check(f"not plain_leaves(({leaves}))", "a tensor has now hooks or a history, or is another one, too")
-        for optimizer, others in tree.unchanged:
+        for optimizer, others, scales in tree.unchanged:
             tensors = "".join(f"{self.name_of[n]}, " for n in others)
-            self._check(f"changed_by({self.name_of[optimizer]}, ({tensors}))",
+            self._check(f"changed_by({self.name_of[optimizer]}, ({tensors}), {scales})",
                         "a tensor that is read after an optimizer's step is changed by it")
         for written, others in tree.apart:
             groups = ["".join(f"{self.name_of[n]}, " for n in nodes) for nodes in (written, others)]

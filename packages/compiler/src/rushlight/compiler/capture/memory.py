@@ -31,9 +31,11 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     return high[0] < low[1]
 
 
-def changed_by(optimizer: Any, tensors: tuple) -> bool:
-    """Does a step of an optimizer write to memory of one of these tensors?"""
+def changed_by(optimizer: Any, tensors: tuple, scales: bool = False) -> bool:
+    """Does a step of an optimizer write to memory of one of these tensors; or, with `scales`, to that and gradients?"""
     written = [p for group in optimizer.param_groups for p in group["params"]]
+    if scales:
+        written += [p.grad for p in written if p.grad is not None]
     written += [x for state in optimizer.state.values() for x in state.values() if isinstance(x, Tensor)]
     return meet(tuple(written), tensors)
 

@@ -77,7 +77,7 @@ class SourceTree:
         # tensors that are written, and those that may not share their memory
         self.apart: list[tuple[list[Source], list[Source]]] = []
         self.leaves: dict[Source, None] = {}  # different tensors that must have neither history nor hooks
-        self.unchanged: list[tuple[Source, list[Source]]] = []  # optimizers, and tensors that they may not change
+        self.unchanged: list[tuple[Source, list[Source], bool]] = []  # optimizers, and tensors that they may not change
 
     def argument(self, index: int, example: Any) -> Source:
         """A positional argument of the call."""

@@ -6,7 +6,8 @@ to any object that the program reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rushlight.core import devices, dispatch, dtypes
@@ -58,15 +59,33 @@ def unusual() -> str | None:
     return None
 
 
-def records(op: Op, operands: tuple) -> bool:
-    """Would eager execution record this call for gradients?"""
+def records(op: Op, operands: tuple, results: int = 1) -> tuple[bool, ...]:
+    """Which results of a call would require grad, if their dtypes can: eager execution records them for gradients."""
     wanted = [i for i, x in enumerate(operands) if getattr(x, "_meta", None) is not None and x._meta.requires_grad]
     if not wanted or not grad_enabled():
-        return False
-    from rushlight.autograd.rules.registry import row_of
+        return (False,) * results
+    from rushlight.autograd.rules.registry import differentiable, needed, row_of
 
     row = row_of(op)
-    return row is not None and (row.joint is not None or any(row.formulas.get(op.operands[i]) for i in wanted))
+    if row is not None and row.joint is None:
+        wanted = [i for i in wanted if row.formulas.get(op.operands[i])]
+    if row is None or not wanted:
+        return (False,) * results
+    return differentiable(needed(row.chosen(op, tuple(wanted))), results)
+
+
+@contextmanager
+def grad_mode(enabled: bool) -> Iterator[None]:
+    """Switch gradient mode for a block."""
+    modes = grad_modes()
+    before = modes.enabled
+    modes.enabled = enabled
+    modes.update()
+    try:
+        yield
+    finally:
+        modes.enabled = before
+        modes.update()
 
 
 def snapshot() -> tuple:

@@ -16,7 +16,7 @@ from types import (
 )
 from typing import Any
 
-from rushlight.compiler.capture import allow
+from rushlight.compiler.capture import allow, leaves
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call, kinds, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
@@ -317,9 +317,12 @@ def _of_super(session: Session, value: SuperV, name: str) -> Value:
 def store(session: Session, target: Value, name: str, value: Value) -> None:
     """`target.name = value`."""
     if isinstance(target, TensorV):
-        if name != "grad":
+        if name == "requires_grad":
+            leaves.require_grad(session.recorder, target.tracer, session.concrete(value) is True)
+        elif name == "grad":
+            session.gradients.write(session, target.tracer, value)
+        else:
             raise Abort(f"setting {name} of a tensor")
-        session.gradients.write(session, target.tracer, value)
         return
     if isinstance(target, Obj) and isinstance(target.obj, ModuleType):
         target.source is None or target.source.check_identity()

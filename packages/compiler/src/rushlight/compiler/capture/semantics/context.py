@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.compiler.capture import allow, deferred, gradients, late
+from rushlight.compiler.capture import allow, deferred, late
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import call as calls
-from rushlight.compiler.capture.semantics import container
+from rushlight.compiler.capture.semantics import container, differentiation
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled
 from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, TensorV, Value, constant
@@ -70,12 +70,19 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         kind = session.type_of(args[0]).__name__
         if kind in ("no_grad", "enable_grad"):
             return GradModeV(kind == "enable_grad")
-    if (module, name) in (("rushlight.autograd.methods", "backward"), ("rushlight.autograd.api", "backward")):
-        return _backward(session, args, kwargs)
+    if module == "rushlight.autograd.methods" and name == "backward":
+        return differentiation.tensor_backward(session, args, kwargs)
+    if module == "rushlight.autograd.api" and name in ("backward", "grad"):
+        return getattr(differentiation, name)(session, args, kwargs)
+    if module == "rushlight.autograd.methods" and name == "requires_grad_" and isinstance(args[0], TensorV):
+        wanted = [*args[1:], *kwargs.values()]
+        return differentiation.requires_grad_(session, args[0], container.truth(session, wanted[0]) if wanted else True)
     if (module, name) == ("rushlight.core.tensor", "item") and len(args) == 1 and isinstance(args[0], TensorV):
         return late.item(session, args[0])
     if module == "rushlight.optim.optimizer" and fn.__qualname__ == "Optimizer.step":
         return deferred.optimizer_step(session, fn, args, kwargs)
+    if module == "rushlight.amp.grad_scaler" and name in ("unscale_", "step", "update"):
+        return deferred.scaler_call(session, fn, args, kwargs)
     if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):
         session.recorder.detach_in_place(args[0].tracer)
         return args[0]
@@ -88,18 +95,6 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
     if module.startswith(OPAQUE) and not (allow.is_leaf(fn) or module.startswith(allow.INTERPRETED)):
         raise Abort(f"{module}.{name}")
     return None
-
-
-def _backward(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    """`tensor.backward(gradient, retain_graph)` and `autograd.backward(tensor, gradient, retain_graph)`."""
-    names = ("tensor", "gradient", "retain_graph")
-    given = dict(zip(names, args))
-    given |= {"gradient" if name == "grad_tensors" else name: value for name, value in kwargs.items()}
-    if len(args) > len(names) or given.keys() - names:
-        raise Abort("a backward pass with create_graph or inputs")
-    keep = given.get("retain_graph", NONE)
-    gradients.backward(session, given["tensor"], given.get("gradient", NONE), container.truth(session, keep))
-    return NONE
 
 
 def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value | None:

@@ -1,0 +1,244 @@
+"""Python source for values after the call: how the entry builds the objects that outlive it."""
+
+from __future__ import annotations
+
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from rushlight.compiler.capture import history, replay
+from rushlight.compiler.capture.derived import Derived, expression
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.guard_codegen import Writer
+from rushlight.compiler.capture.late import LateV
+from rushlight.compiler.capture.leaves import settled
+from rushlight.compiler.capture.session import Session, immutable
+from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.value import (
+    CellV,
+    FunctionV,
+    InstanceV,
+    MethodV,
+    Obj,
+    ObjectKey,
+    SetV,
+    TensorV,
+    TupleV,
+    Value,
+)
+from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.compiler.graph.symbolic import Sym, has_symbols
+from rushlight.core.meta import Size
+from rushlight.core.op import prims
+from rushlight.ops.copy import preserve_format
+
+
+class Builder:
+    """Collects the graph's outputs, and the lines that build objects from them."""
+
+    def __init__(self, session: Session, writer: Writer) -> None:
+        self.session, self.writer = session, writer
+        self.recorder = session.recorder
+        self.outputs: list[GraphValue] = []
+        self.owner: dict[GraphValue, Tracer | None] = {}
+        self.sources: dict[Source, str] = {}
+        self.made: dict[int, str] = {}
+        self.memory: dict[int, tuple[str, int]] = {}  # outputs that are a tensor's memory, and after how many calls
+        self.keep: list[Any] = []
+        self.lines: list[str] = []
+        self.building: set[int] = set()
+        self.calls = 0  # how many calls that run as they are come before these lines
+        self._names = 0
+
+    def source(self, source: Source | Derived) -> str:
+        """The name of a value that is read before the graph runs; filled in when the guards are written."""
+        if isinstance(source, Derived):
+            return source.write(self.source)
+        if source.step == "const":
+            return self.writer.hold(source.example)
+        source.wanted = True
+        found = self.sources.get(source)
+        if found is None:
+            found = self.sources[source] = f"s{len(self.sources)}"
+        return found
+
+    # results
+
+    def build(self, value: Value) -> str:
+        """An expression for a value after the call."""
+        if isinstance(value, Obj):
+            return self._object(value)
+        key = id(value.tracer) if isinstance(value, TensorV) else id(value)
+        name = self.made.get(key)
+        if name is None:
+            if key in self.building:
+                raise Abort("a container that holds itself")
+            self.building.add(key)
+            name = self._make(value)
+            self.building.discard(key)
+            self.made[key] = name
+            self.keep.append(value)
+        return name
+
+    def _object(self, value: Obj) -> str:
+        if value.source is not None:
+            return self.source(value.source)
+        if not immutable(value.obj) or has_symbols(value.obj):
+            raise Abort(f"a {type(value.obj).__name__} that outlives the call")
+        return self.writer.literal(value.obj)
+
+    def _assign(self, expression: str) -> str:
+        name = f"r{self._names}"
+        self._names += 1
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _make(self, value: Value) -> str:
+        match value:
+            case TensorV():
+                return self.tensor(value.tracer)
+            case LateV():
+                return self._assign(value.write(self))
+            case TupleV():
+                items = "".join(f"{self.build(x)}, " for x in value.items)
+                if value.kind is tuple:
+                    return f"({items})"
+                if value.kind is Size:
+                    items = f"({items})"
+                return self._assign(f"{self.writer.hold(value.kind)}({items})")
+            case ListV() | DictV() if value.base is not None:
+                return self.source(value.source)
+            case ListV():
+                return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
+            case DictV():
+                items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
+                kind = "" if value.kind is dict else self.writer.hold(value.kind)
+                return self._assign(f"{kind}({{{items}}})")
+            case SetV():
+                if any(type(key) is ObjectKey for key in value.keys):
+                    raise Abort("a set of objects that outlives the call")
+                return self._assign(f"{self.writer.hold(value.keys.copy())}.copy()")
+            case InstanceV():
+                return self._instance(value)
+            case CellV():
+                return self._cell(value)
+            case FunctionV():
+                return self._function(value)
+            case MethodV() if self._is_function(value.func):
+                parts = f"{self.build(value.func)}, {self.build(value.self)}"
+                return self._assign(f"{self.writer.hold(MethodType)}({parts})")
+        raise Abort(f"a {self.session.type_name(value)} that outlives the call")
+
+    def _is_function(self, value: Value) -> bool:
+        return isinstance(value, FunctionV) or isinstance(value, Obj) and isinstance(value.obj, FunctionType)
+
+    def _key(self, key: Any) -> str:
+        if not immutable(key):
+            raise Abort("an object as key")
+        return self.writer.literal(key)
+
+    def _instance(self, value: InstanceV) -> str:
+        name = self._assign(f"new({self.writer.hold(value.cls)})")
+        self.made[id(value)] = name
+        self.building.discard(id(value))
+        for key, item in value.attrs.load().items():
+            self.lines.append(f"{name}.__dict__[{key!r}] = {self.build(item)}")
+        return name
+
+    def _cell(self, value: CellV) -> str:
+        if value.base is not None:
+            return self.writer.hold(value.base)
+        name = self._assign(f"{self.writer.hold(CellType)}()")
+        self.made[id(value)] = name
+        self.building.discard(id(value))
+        if value.content is not None:
+            self.lines.append(f"{name}.cell_contents = {self.build(value.content)}")
+        return name
+
+    def _function(self, value: FunctionV) -> str:
+        if value.annotations is not None:
+            raise Abort("a function with annotations that outlives the call")
+        hold = self.writer.hold
+        cells = "".join(f"{self.build(c)}, " for c in value.cells)
+        defaults = "".join(f"{self.build(d)}, " for d in value.defaults)
+        name = self._assign(f"{hold(FunctionType)}({hold(value.code)}, {hold(value.globals)}, {value.code.co_name!r}, "
+                            f"({defaults}) or None, ({cells}))")
+        self.lines.append(f"{name}.__qualname__ = {value.code.co_qualname!r}")
+        if value.kwdefaults:
+            items = ", ".join(f"{k!r}: {self.build(v)}" for k, v in value.kwdefaults.items())
+            self.lines.append(f"{name}.__kwdefaults__ = {{{items}}}")
+        return name
+
+    # tensors
+
+    def tensor(self, tracer: Tracer) -> str:
+        """An expression for a tensor: itself if it existed, a view replayed on its base, or an output of the graph."""
+        if tracer._origin is not None:
+            return self.source(tracer._origin)
+        if tracer._parent is not None:
+            return self._view(tracer)
+        name = self._fresh(tracer)
+        if tracer in self.recorder.own_leaves:
+            return self._leaf(tracer, name)
+        if self.recorder.freed and tracer._meta.requires_grad:
+            node = self.recorder.current(tracer).node
+            if node not in history.spent_nodes(self.recorder):
+                raise Abort("a result with a history that a backward pass has used in part")
+            return self._assign(f"spent({name}, {self.writer.hold(replay.spent_class(node.op))})")
+        return name
+
+    def _leaf(self, tracer: Tracer, name: str) -> str:
+        """A tensor that the program made require grad."""
+        grad = self.session.gradients.now(tracer)
+        self.lines.append(f"{name}.requires_grad_()")
+        if isinstance(grad, TensorV):
+            self.lines.append(f"set_grad({name}, {self.build(grad)})")
+        return name
+
+    def _fresh(self, tracer: Tracer) -> str:
+        """An output of the graph for a tensor that the program made."""
+        if id(tracer) in self.memory:
+            return self.memory[id(tracer)][0]
+        value, times = self.recorder.stages.as_of(tracer, self.calls)
+        node = settled(self.recorder, value)
+        constant = id(tracer) in self.recorder.reals and not tracer._count or node.node is None
+        if constant or self.owner.get(node, tracer) is not tracer:
+            meta = node.meta  # two tensors must not become one, and a constant must stay as it is
+            node = self.recorder.graph.call(prims.convert, (node,), (meta.dtype, meta.device, preserve_format), meta)
+        name = self._output(node, tracer)
+        self.memory[id(tracer)] = name, self.calls
+        if times and not node.meta.requires_grad:  # what is saved for gradients must stay at its version
+            self.lines.append(f"written({name}, {times})")
+        return name
+
+    def _view(self, tracer: Tracer) -> str:
+        base, step = tracer._parent, tracer._step
+        if tracer in self.recorder.own_leaves:
+            raise Abort("a view that the program made a leaf of, and that outlives the call")
+        if step.op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:
+            raise Abort("a view that was made in another gradient mode")
+        if step.op.name == "detach" and base._parent is None and base._origin is None:
+            source = self._fresh(base)  # the history of what it shares memory with does not matter
+        else:
+            source = self.build(self.recorder.value_of(base))
+        operands = ", ".join([source, *map(self._param, step.numbers)])
+        part = "" if step.index is None else f"[{step.index}]"
+        if step.silent:
+            return self._assign(f"{source}.data")
+        return self._assign(f"{self.writer.hold(step.op)}.apply(({operands},), {self._param(step.params)}){part}")
+
+    def _param(self, x: Any) -> str:
+        """An operand or param of a view: a number, or an expression of the sizes that came."""
+        if type(x) is Sym:
+            return expression(x, self.source)
+        if has_symbols(x):
+            return f"({''.join([f'{self._param(item)}, ' for item in x])})"
+        return repr(x) if type(x) is int else self.writer.hold(x)
+
+    def _output(self, node: GraphValue, owner: Tracer | None) -> str:
+        if node in self.owner:
+            return f"o{self.outputs.index(node)}"
+        self.owner[node] = owner
+        self.outputs.append(node)
+        return f"o{len(self.outputs) - 1}"
