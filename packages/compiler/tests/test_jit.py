@@ -1,6 +1,10 @@
-"""TorchScript's names."""
+"""TorchScript's names: scripts run, trace, freeze, and are stored and loaded without their source."""
 
 from __future__ import annotations
+
+import io
+import subprocess
+import sys
 
 import pytest
 
@@ -8,15 +12,161 @@ import rushlight
 from rushlight import jit
 
 
+def stored(script):
+    file = io.BytesIO()
+    jit.save(script, file)
+    file.seek(0)
+    return file
+
+
 def test_scripted_functions_compute_the_same():
     @jit.script
-    def f(x):
+    def f(x, n: int = 2):
         if x.shape[0] > 2:
-            return x * 2
+            return x * n
         return x + 1
 
     assert f(rushlight.ones(2)).tolist() == [2, 2] and f(rushlight.ones(3)).tolist() == [2, 2, 2]
-    assert jit.trace(lambda x: x - 1, rushlight.ones(1))(rushlight.ones(1)).item() == 0
+    assert isinstance(f, jit.ScriptFunction) and f.name == "f" and jit.script(f) is f
+    assert "add(x, 1)" in f.code and "add(v0, 1)" in str(f.graph) and f.schema.startswith("f(x, n")
+    again = jit.load(stored(f))
+    assert again(rushlight.zeros(2)).tolist() == [1, 1] and again(rushlight.ones(3)).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="fit none of the 2"):
+        again(rushlight.zeros(2), 3)
+    assert jit.export_opnames(again) == ["add", "mul"]
+
+
+def test_compiled_callers_follow_scripts():
+    inner = jit.script(lambda x: x + 1)
+    outer = rushlight.compile(lambda x: inner(x) * 2, fullgraph=True)
+    assert outer(rushlight.ones(2)).tolist() == [4, 4]
+
+
+def test_traces_follow_control_flow():
+    def f(x):
+        return x - 1 if x.shape[0] == 1 else x + 1
+
+    traced = jit.trace(f, rushlight.ones(1))
+    assert traced(rushlight.ones(1)).item() == 0 and traced(rushlight.ones(2)).tolist() == [2, 2]
+    assert jit.load(stored(jit.trace(f, (rushlight.ones(1),))))(rushlight.ones(1)).item() == 0
+    with pytest.raises(RuntimeError, match="Only tensors"):
+        jit.trace(lambda x: "x", rushlight.ones(1))
+    with pytest.raises(RuntimeError, match="strict=False"):
+        jit.trace(lambda x: {"x": x}, rushlight.ones(1))
+    assert jit.trace(lambda x: {"x": x}, rushlight.ones(1), strict=False)(rushlight.ones(2))["x"].tolist() == [1, 1]
+
+
+def test_what_no_graph_holds_runs_and_is_not_stored():
+    def f(x):
+        return x * 2 if x.sum() > 0 else x
+
+    scripted = jit.script(f)
+    assert scripted(rushlight.ones(1)).item() == 2 and scripted(-rushlight.ones(1)).item() == -1
+    with pytest.raises(RuntimeError, match=rf"test_jit.py.*line {f.__code__.co_firstlineno + 1}, in f.*cond"):
+        scripted.save(io.BytesIO())
+    with pytest.raises(RuntimeError, match="cannot be captured whole"):
+        jit.script(f, example_inputs=[(rushlight.ones(1),)])
+    with pytest.warns(jit.TracerWarning, match="line"):
+        assert jit.trace(f, rushlight.ones(1))(-rushlight.ones(1)).item() == -1
+
+
+def test_scripts_that_were_never_called_say_what_to_do():
+    with pytest.raises(RuntimeError, match="example_inputs"):
+        jit.save(jit.script(lambda x: x), io.BytesIO())
+    assert jit.load(stored(jit.script(lambda x: x * 3, example_inputs=[(rushlight.ones(1),)])))(
+        rushlight.ones(1)).item() == 3
+    with pytest.raises(TypeError, match=r"jit\.script"):
+        jit.save(lambda x: x, io.BytesIO())
+
+
+@pytest.fixture
+def model():
+    nn = pytest.importorskip("rushlight.nn")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+            self.dropout = nn.Dropout(0.5)
+            self.factor = 3
+
+        def forward(self, x):
+            return self.dropout(self.linear(x)) * self.factor
+
+        @jit.export
+        def double(self, x):
+            return x * 2
+
+    return Model()
+
+
+def test_scripted_modules_share_everything(model):
+    script, x = jit.script(model), rushlight.ones(3, 2)
+    assert isinstance(script, jit.ScriptModule) and script.linear is model.linear and script.factor == 3
+    assert list(script.state_dict()) == list(model.state_dict()) and script.original_name == "Model"
+    script.eval()
+    assert not model.training and not script.training
+    assert script(x).tolist() == model(x).tolist() and script.double(x).tolist() == (x * 2).tolist()
+    script.factor = 4
+    assert model.factor == 4 and script(x).tolist() == model(x).tolist()
+    script(x).sum().backward()
+    assert model.linear.weight.grad is not None
+    assert jit.trace(model, x).linear is model.linear and jit.script(script) is script
+
+
+READER = """
+import sys, rushlight
+script = rushlight.jit.load(sys.argv[1])
+x = rushlight.ones(3, 2)
+assert isinstance(script, rushlight.jit.ScriptModule) and not script.training
+print(script(x).tolist(), script.double(x).tolist())
+script.train()
+rushlight.manual_seed(0)
+out = script(x)
+print(out.tolist())
+out.sum().backward()
+assert script.linear.weight.grad is not None
+"""
+
+
+def test_stored_modules_need_no_source(model, tmp_path):
+    script, x = jit.script(model), rushlight.ones(3, 2)
+    rushlight.manual_seed(0)
+    training = script(x).tolist()
+    evaluation = script.eval()(x).tolist()
+    double = script.double(x).tolist()
+    script.save(tmp_path / "script.pt")
+    done = subprocess.run([sys.executable, "-c", READER, tmp_path / "script.pt"], capture_output=True, text=True,
+                          cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == [f"{evaluation} {double}", f"{training}"]
+    only = jit.load(stored(jit.trace(model, x)))
+    with pytest.raises(RuntimeError, match="no call in training mode"):
+        only.train()(x)
+
+
+def test_frozen_modules_have_constants(model):
+    x = rushlight.ones(3, 2)
+    with pytest.raises(RuntimeError, match="eval"):
+        jit.freeze(jit.script(model))
+    with pytest.raises(RuntimeError, match="ScriptModule"):
+        jit.freeze(model.eval())
+    expected = model(x).tolist()
+    for frozen in (jit.freeze(jit.script(model)), jit.optimize_for_inference(jit.trace(model, x))):
+        with rushlight.no_grad():
+            model.linear.weight.add_(1)
+        assert frozen(x).tolist() == expected and not list(frozen.parameters()) and not frozen.state_dict()
+        assert jit.load(stored(frozen))(x).tolist() == expected
+        with rushlight.no_grad():
+            model.linear.weight.sub_(1)
+
+
+def test_methods_are_traced_by_name(model):
+    model.eval()
+    traced = jit.trace_module(model, {"forward": rushlight.ones(1, 2), "double": rushlight.ones(1)})
+    again = jit.load(stored(traced))
+    assert again.double(rushlight.ones(1)).item() == 2
+    assert again(rushlight.ones(1, 2)).tolist() == model(rushlight.ones(1, 2)).tolist()
 
 
 def test_marks_change_nothing():
@@ -29,8 +179,17 @@ def test_marks_change_nothing():
         return x + 2
 
     assert f(1) == 2 and g(1) == 3 and jit.unused(len) is len and jit.annotate(int, 3) == 3 and not jit.is_scripting()
+    future = jit.fork(lambda x: x + 1, 1).then(lambda done: done.wait() * 2)
+    assert jit.wait(future) == 4
+    with pytest.raises(ZeroDivisionError):
+        jit.fork(lambda: 1 / 0).wait()
 
 
-def test_script_files_are_refused_with_a_way_out(tmp_path):
-    with pytest.raises(RuntimeError, match="state_dict"):
+@pytest.mark.parametrize("damage", [lambda b: b[:-10], lambda b: b"", lambda b: b.replace(b"add(", b"sys("),
+                                    lambda b: b.replace(b'"format": 1', b'"format": 9')])
+def test_damaged_files_are_refused(damage, tmp_path):
+    file = stored(jit.script(lambda x: x + 1, example_inputs=[(rushlight.ones(1),)])).getvalue()
+    with pytest.raises(RuntimeError, match="load: "):
+        jit.load(io.BytesIO(damage(file)))
+    with pytest.raises(ValueError, match="does not exist"):
         jit.load(tmp_path / "script.pt")

@@ -21,6 +21,7 @@ from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.text import meta_text, parse, parse_meta, text
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.meta import Meta
+from rushlight.core.op import meta_of
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.exported_program import CallSpec, ExportedProgram, RandomDraw
 from rushlight.export.graph_signature import (
@@ -50,7 +51,7 @@ from rushlight.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 __all__ = ["load", "save"]
 
 FORMAT = 1
-_SIGNATURE, _GRAPH = "signature.json", "graph.txt"
+SIGNATURE, _GRAPH = "signature.json", "graph.txt"
 File = str | os.PathLike | IO[bytes]
 
 
@@ -100,7 +101,7 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None, **options: Any) 
 
 
 @contextlib.contextmanager
-def opened(f: File, marker: str = _SIGNATURE) -> Any:
+def opened(f: File, marker: str = SIGNATURE) -> Any:
     """The archive in a file; whatever fails in the block is a RuntimeError that says that the file is damaged."""
     file: Any = open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
     with file as stream:
@@ -117,16 +118,27 @@ def opened(f: File, marker: str = _SIGNATURE) -> Any:
 # writing
 
 
-def program_files(ep: ExportedProgram, prefix: str = "") -> dict[str, Any]:
+def program_files(ep: ExportedProgram) -> dict[str, Any]:
     """The files that a program consists of, by name."""
-    tensors = _Tensors(prefix)
+    tensors = Tensors()
+    description, graph = described(ep, tensors)
+    return {SIGNATURE: to_json({"format": FORMAT, **description, "tensors": tensors.metas}),
+            _GRAPH: graph.encode(), **tensors.files}
+
+
+def to_json(data: Any) -> bytes:
+    """The bytes of a JSON file."""
+    return json.dumps(data, indent=1).encode()
+
+
+def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], str]:
+    """A program as JSON can hold it, and the text of its graph; its tensors are added to others."""
     signature = ep.graph_signature
     examples = None
     if ep.example_inputs is not None:
         examples = [{"tensor": tensors.number(x)} if isinstance(x, Tensor) else {"value": value_to_json(x)}
                     for x in tree_leaves(ep.example_inputs)]
     description = {
-        "format": FORMAT,
         "name": ep.name,
         "inputs": [_spec(s) for s in signature.input_specs],
         "outputs": [_spec(s) for s in signature.output_specs],
@@ -137,28 +149,26 @@ def program_files(ep: ExportedProgram, prefix: str = "") -> dict[str, Any]:
         "state_dict": {name: tensors.number(x) for name, x in ep.state_dict.items()},
         "constants": {name: tensors.number(x) for name, x in ep.constants.items()},
         "examples": examples,
-        "tensors": tensors.metas,
     }
     written = text(ep.graph)
     if text(parse(written)) != written:
         raise TypeError("save: the graph holds a parameter that text cannot say")
-    return {f"{prefix}{_SIGNATURE}": json.dumps(description, indent=1).encode(),
-            f"{prefix}{_GRAPH}": written.encode(), **tensors.files}
+    return description, written
 
 
-class _Tensors:
-    """The tensors of a program, each once."""
+class Tensors:
+    """The tensors of one or several programs, each once."""
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+    def __init__(self) -> None:
         self.metas: list[str] = []
         self.files: dict[str, Any] = {}
         self._numbers: dict[int, int] = {}
 
     def number(self, x: Tensor) -> int:
+        """The number of a tensor in the file."""
         if id(x) not in self._numbers:
             self._numbers[id(x)] = len(self.metas)
-            self.files[f"{self.prefix}data/{len(self.metas)}"] = _bytes(x)
+            self.files[f"data/{len(self.metas)}"] = _bytes(x)
             self.metas.append(meta_text(x._meta))
         return self._numbers[id(x)]
 
@@ -202,22 +212,36 @@ def _draw_graph(draw: RandomDraw) -> Graph:
 # reading
 
 
-def read_program(read: Callable[[str], bytes], prefix: str = "") -> ExportedProgram:
+def read_program(read: Callable[[str], bytes]) -> ExportedProgram:
     """A program from its files. Raises anything when they are damaged."""
-    data = json.loads(read(f"{prefix}{_SIGNATURE}"))
+    data = json.loads(read(SIGNATURE))
+    check_format(data)
+    return program_of(data, read(_GRAPH).decode(), read_tensors(read, data["tensors"], [data]))
+
+
+def check_format(data: Any) -> None:
+    """Raise RuntimeError for a file of a later version."""
     if data["format"] != FORMAT:
         raise RuntimeError(f"load: the file has format {data['format']!r}, this version of rushlight reads {FORMAT}")
-    graph = read_graph(read(f"{prefix}{_GRAPH}").decode())
+
+
+def read_tensors(read: Callable[[str], bytes], metas: list, descriptions: list) -> list[Tensor]:
+    """The tensors of programs; those that one of these has as a parameter are parameters."""
+    plain = [_tensor(read(f"data/{i}"), parse_meta(_string(m))) for i, m in enumerate(metas)]
+    parameters = {data["state_dict"][s["target"]] for data in descriptions for s in data["inputs"]
+                  if s["kind"] == InputKind.PARAMETER.name}
+    return [as_parameter(x) if i in parameters else x for i, x in enumerate(plain)]
+
+
+def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedProgram:
+    """A program from its description, its graph and the tensors of the file."""
+    graph = read_graph(graph_text)
     inputs = [InputSpec(InputKind[s["kind"]], _argument(s), _text(s, "target"), s.get("persistent"))
               for s in data["inputs"]]
     outputs = [OutputSpec(OutputKind[s["kind"]], _argument(s), _text(s, "target"), _text(s, "alias"), _text(s, "views"))
                for s in data["outputs"]]
     call_spec = CallSpec(spec_from_json(data["in_spec"]), spec_from_json(data["out_spec"]))
     draws = tuple([_draw(d) for d in data["draws"]])
-    metas = [parse_meta(_string(m)) for m in data["tensors"]]
-    plain = [_tensor(read(f"{prefix}data/{i}"), m) for i, m in enumerate(metas)]
-    parameters = {data["state_dict"][s.target] for s in inputs if s.kind is InputKind.PARAMETER}
-    tensors: list[Any] = [as_parameter(x) if i in parameters else x for i, x in enumerate(plain)]
     state = {_string(name): _at(tensors, i) for name, i in data["state_dict"].items()}
     constants = {_string(name): _at(tensors, i) for name, i in data["constants"].items()}
     signature = ExportGraphSignature(inputs, outputs)
@@ -327,8 +351,6 @@ def _check_inputs(graph: Graph, specs: list[InputSpec], state: dict, constants: 
 
 
 def _numbers(draw: RandomDraw) -> list:
-    from rushlight.core.op import meta_of
-
     return [meta_of(x) for x in (0, draw.offset, *draw.numbers)]
 
 

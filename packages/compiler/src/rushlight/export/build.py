@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 from rushlight.compiler._compiled import original_of
@@ -60,15 +61,26 @@ def export(mod: Callable, args: tuple, kwargs: dict | None = None, *, dynamic_sh
     if dynamic_shapes:
         raise NotImplementedError("export: dynamic_shapes")
     kwargs = dict(kwargs or {})
+    return build("export", mod, args, kwargs, (args, kwargs))
+
+
+def build(what: str, mod: Callable, args: tuple, kwargs: dict, example: tuple[tuple, dict] | None) -> ExportedProgram:
+    """The program of a call; `what` asks for it, in messages, and `example` is kept in it."""
     leaves, spec = flatten_call(args, kwargs)
     names = argument_names(mod, spec)
     for name, leaf in zip(names, leaves):
         if not isinstance(leaf, Tensor) and not is_constant(leaf):
-            raise TypeError(f"export: unsupported type {type(leaf).__name__} of the argument {name}: expected tensors, "
+            raise TypeError(f"{what}: unsupported type {type(leaf).__name__} of the argument {name}: expected tensors, "
                             "numbers, strings, dtypes, devices, None, and lists, tuples, dicts, named tuples or "
                             "registered dataclasses of them")
-    traced = trace("export", mod, leaves, spec)
-    return _Assembly(mod, leaves, names, traced).program(CallSpec(spec, traced.out_spec), (args, kwargs))
+    traced = trace(what, mod, leaves, spec)
+    return _Assembly(mod, leaves, names, traced).program(CallSpec(spec, traced.out_spec), example)
+
+
+def module_of(mod: Any) -> Any:
+    """The module that a model is, or whose method it is; None for functions."""
+    owner = mod.__self__ if isinstance(mod, MethodType) else mod
+    return owner if allow.module_type(owner) is not None else None
 
 
 def _original(mod: Any) -> Any:
@@ -113,7 +125,7 @@ class _Assembly:
         self.state: dict[str, Tensor] = {}
         self.constants: dict[str, Tensor] = {}
 
-    def program(self, call_spec: CallSpec, example: tuple[tuple, dict]) -> ExportedProgram:
+    def program(self, call_spec: CallSpec, example: tuple[tuple, dict] | None) -> ExportedProgram:
         self._states()
         self._users()
         self._draws()
@@ -139,8 +151,8 @@ class _Assembly:
         values = {id(real): value for real, _, value in self.traced.found}
         buffers: list[tuple[str, Tensor, bool]] = []
         attributes: dict[int, str] = {}
-        if allow.module_type(self.mod) is not None:
-            model: Any = self.mod
+        model = module_of(self.mod)
+        if model is not None:
             for name, tensor in model.named_parameters():
                 self._input(values.pop(id(tensor), None), tensor, InputKind.PARAMETER, name, "p")
             self.state.update(model.named_parameters(remove_duplicate=False))

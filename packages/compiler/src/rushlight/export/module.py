@@ -116,15 +116,15 @@ def _fill(module: Any, base: type, program: ExportedProgram) -> list[tuple[Any, 
             hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
             tensor = (program.constants if hidden else program.state_dict)[spec.target]
             kinds[id(tensor)] = spec.kind, not hidden
-            places.append(_place(module, base, spec.target, tensor, spec.kind, not hidden))
+            places.append(place(module, base, spec.target, tensor, spec.kind, not hidden))
     known = {spec.target for spec in program.graph_signature.input_specs}
     for name, tensor in {**program.state_dict, **program.constants}.items():
         if name not in known and id(tensor) in kinds:  # another name of the same tensor
-            _place(module, base, name, tensor, *kinds[id(tensor)])
+            place(module, base, name, tensor, *kinds[id(tensor)])
     return places
 
 
-def _place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:
+def place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:
     """Put a tensor where its name says, in modules that are made for that; returns its module and name there."""
     *path, name = target.split(".")
     owner = module

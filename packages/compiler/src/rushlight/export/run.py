@@ -54,9 +54,16 @@ class Runner:
         self.shared = _shared(self.graph)
 
     def __call__(self, tensors: list, leaves: list) -> list:
+        return self.run(self.checked(tensors, leaves))
+
+    def checked(self, tensors: list, leaves: list) -> list[Tensor]:
+        """The tensors of a call, in the order of the graph. Raises what is wrong with them."""
         for spec, meta, x in zip(self.states, self.metas, tensors):
             self._check_state(spec, meta, x)
-        originals = [*tensors, *self._arguments(leaves)]
+        return [*tensors, *self._arguments(leaves)]
+
+    def run(self, originals: list[Tensor]) -> list:
+        """Run the program on tensors that were checked."""
         if self.written:
             self._check_apart(originals)
         inputs = [self._laid_out(i, x) for i, x in enumerate(originals)]

@@ -78,7 +78,7 @@ def is_opaque(fn: FunctionType) -> bool:
 
 INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
                "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
-               "rushlight.export.trees")
+               "rushlight.export.trees", "rushlight.jit.script")
 
 
 def is_framework_module(name: str) -> bool:

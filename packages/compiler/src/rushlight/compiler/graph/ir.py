@@ -65,3 +65,8 @@ class Graph:
     def output(self, values: list[Value]) -> None:
         """Set the results."""
         self.outputs = list(values)
+
+    def __str__(self) -> str:
+        from rushlight.compiler.graph.text import text  # it reads graphs, too
+
+        return text(self)

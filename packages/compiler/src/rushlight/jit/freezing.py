@@ -1,0 +1,64 @@
+"""`freeze`: scripts whose weights can no longer change."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from rushlight.jit.script import ScriptFunction, is_script_module, script_module
+
+
+def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
+    """A copy of a scripted module in evaluation mode whose parameters and buffers are constants.
+
+    It has no parameters and an empty state dict; what happens to the original's weights does not reach it. Buffers
+    that a call writes to stay, and so do parameters and buffers named in `preserved_attrs`. Raises RuntimeError for
+    what is not scripted, and in training mode.
+
+    Example:
+        >>> import rushlight
+        >>> layer = rushlight.nn.Linear(2, 1).eval()
+        >>> frozen = rushlight.jit.freeze(rushlight.jit.script(layer))
+        >>> list(frozen.parameters()), frozen(rushlight.ones(1, 2)).shape
+        ([], rushlight.Size([1, 1]))
+    """
+    original = _original(mod, "freeze")
+    if original.training:
+        raise RuntimeError("freeze: freezing is only implemented for modules in eval mode; call .eval() before")
+    made = copy.deepcopy(original)
+    kept = {name for name in preserved_attrs or () if not callable(getattr(made, name, None))}
+    for prefix, module in made.named_modules():
+        fields = module.__dict__
+        for registry in ("_parameters", "_buffers"):
+            for name, tensor in list(fields[registry].items()):
+                if f"{prefix}.{name}".lstrip(".") not in kept and tensor is not None:
+                    del fields[registry][name]
+                    fields[name] = tensor.detach()
+    return script_module(made)
+
+
+def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
+    """A frozen copy of a scripted module: its calls are compiled, as those of all scripts are.
+
+    Raises RuntimeError as `freeze` does.
+    """
+    return freeze(mod, other_methods)
+
+
+def _original(mod: Any, what: str) -> Any:
+    if not is_script_module(mod):
+        raise RuntimeError(f"{what}: expected a ScriptModule, got {type(mod).__name__}; use rushlight.jit.script or "
+                           "rushlight.jit.trace on the module before")
+    original = mod.__dict__.get("_original")
+    if original is None:
+        raise NotImplementedError(f"{what}: a script from a file is what it is; freeze the module before it is saved")
+    return original
+
+
+def export_opnames(m: Any) -> list[str]:
+    """The names of the operations that the programs of a script consist of, sorted."""
+    methods = m.methods().values() if is_script_module(m) else [m]
+    if not isinstance(m, ScriptFunction) and not hasattr(m, "programs") and not is_script_module(m):
+        raise TypeError(f"export_opnames: expected a script, got {type(m).__name__}")
+    return sorted({node.op.name for method in methods for _, program in method.programs()
+                   for node in program.graph.nodes})
