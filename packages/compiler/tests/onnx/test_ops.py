@@ -57,7 +57,7 @@ def check(calls: list[Call], opset: int = 20, close: float = 1e-5) -> None:
     model, inputs = model_of(calls, opset)
     checker.check_model(model, full_check=True)
     session = runtime.session(model, "the tests", threads=1)
-    results = iter(runtime.run(session, [f"x{i}" for i in range(len(inputs))], inputs))
+    results = iter(runtime.run(session, [f"x{i}" for i in range(len(inputs))], [runtime.array(x) for x in inputs]))
     for op, operands, params in calls:
         expected = op.apply(operands, params)
         for b in expected if isinstance(expected, tuple) else (expected,):

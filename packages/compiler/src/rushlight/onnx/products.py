@@ -67,7 +67,8 @@ def attention(o: Builder, query: Ref, key: Ref, value: Ref, mask: Ref | None, sc
     probabilities = o.Softmax(scores, axis=-1)
     log_sum = o.ReduceLogSumExp(scores, (-1,), keepdims=1)
     if mask is not None and not causal:  # rows without any key give zeros
-        nothing = o.Equal(o.ReduceMax(scores, (-1,), keepdims=1), -math.inf)
+        hidden = o.cast(o.Equal(scores, -math.inf), dtypes.int32)
+        nothing = o.cast(o.ReduceMin(hidden, (-1,), keepdims=1), dtypes.bool)
         probabilities = o.Where(nothing, o.number(0, wide), probabilities)
         log_sum = o.Where(nothing, o.number(math.inf, wide), log_sum)
     return o.cast(o.MatMul(probabilities, v), kind), log_sum

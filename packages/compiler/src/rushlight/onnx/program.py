@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -114,9 +115,17 @@ class ONNXProgram:
     # running
 
     def initialize_inference_session(self, initializer: Callable[[Any], Any] | None = None) -> None:
-        """Make the session of onnxruntime that calls use, by `initializer(model)` if given; `model` is its bytes."""
+        """Make the session of onnxruntime that calls use, by `initializer(model)` if given; `model` is its bytes, or
+        the path of a file that is there for as long as it takes, where the model is too large for bytes.
+        """
         make = initializer or (lambda model: runtime.session(model, "ONNXProgram"))
-        self._session = make(self.serialized())
+        if proto.size(self.model.chunks()) <= proto.LIMIT:
+            self._session = make(self.serialized())
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            self.save(path, external_data=True)
+            self._session = make(path)
 
     def release(self) -> None:
         """Let go of the session of onnxruntime."""
@@ -127,16 +136,16 @@ class ONNXProgram:
 
         Raises ImportError when onnxruntime is not installed.
         """
-        tensors = self._tensors(args, kwargs)
+        arrays = [runtime.array(x) for x in self._tensors(args, kwargs)]
         if self._session is None:
             self.initialize_inference_session()
-        return runtime.run(self._session, [info.name for info in self.model.graph.inputs], tensors)
+        return runtime.run(self._session, [info.name for info in self.model.graph.inputs], arrays)
 
     def call_reference(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         """The same in the reference implementation of the package `onnx`, which is slow and simple."""
         reference = import_module(".reference", _onnx("ONNXProgram.call_reference").__name__)
         feeds = {i.name: x.detach().numpy() for i, x in zip(self.model.graph.inputs, self._tensors(args, kwargs))}
-        return [runtime._tensor(x) for x in reference.ReferenceEvaluator(self.model_proto).run(None, feeds)]
+        return [runtime.tensor(x) for x in reference.ReferenceEvaluator(self.model_proto).run(None, feeds)]
 
     def compute_values(self, value_names: Sequence[str], args: tuple = (), kwargs: dict | None = None
                        ) -> dict[str, Tensor]:
@@ -149,7 +158,8 @@ class ONNXProgram:
         model = proto.Model(whole, self.model.opset)
         session = runtime.session(b"".join(map(bytes, model.chunks())), "ONNXProgram.compute_values")
         inputs = [info.name for info in graph.inputs]
-        return dict(zip(names, runtime.run(session, inputs, self._tensors(args, kwargs or {}), names)))
+        arrays = [runtime.array(x) for x in self._tensors(args, kwargs or {})]
+        return dict(zip(names, runtime.run(session, inputs, arrays, names)))
 
     def _tensors(self, args: tuple, kwargs: dict) -> list[Tensor]:
         leaves, _ = tree_flatten((args, kwargs))

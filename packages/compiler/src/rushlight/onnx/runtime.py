@@ -33,20 +33,20 @@ def session(model: bytes | str, wanted_by: str, threads: int | None = None) -> A
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def run(session: Any, names: Sequence[str], tensors: Sequence[Tensor], wanted: Sequence[str] | None = None
+def run(session: Any, names: Sequence[str], arrays: Sequence[np.ndarray], wanted: Sequence[str] | None = None
         ) -> list[Tensor]:
-    """The results of a session for tensors as its inputs of these names."""
-    feeds = {name: _array(x) for name, x in zip(names, tensors)}
-    return [_tensor(x) for x in session.run(wanted, feeds)]
+    """The results of a session for arrays as its inputs of these names."""
+    return [tensor(x) for x in session.run(wanted, dict(zip(names, arrays)))]
 
 
-def _array(x: Tensor) -> np.ndarray:
-    """The tensor's elements, row-major."""
+def array(x: Tensor) -> np.ndarray:
+    """The tensor's elements, row-major; without a copy where they lie so. TypeError for bfloat16."""
     if x.dtype is dtypes.bfloat16:
         raise TypeError("onnxruntime takes no bfloat16 from Python; convert the tensor with .to(rushlight.float32)")
-    array = x.detach().numpy()
-    return array if array.flags.c_contiguous else array.copy()  # ascontiguousarray gives 0-dim ones a dimension
+    found = x.detach().numpy()
+    return found if found.flags.c_contiguous else found.copy()  # ascontiguousarray gives 0-dim ones a dimension
 
 
-def _tensor(x: Any) -> Tensor:
+def tensor(x: Any) -> Tensor:
+    """A result, in the same memory."""
     return from_numpy(x if isinstance(x, np.ndarray) else np.asarray(x))

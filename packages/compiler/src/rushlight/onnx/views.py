@@ -31,6 +31,8 @@ def permute(o: Builder, x: Ref, *, dims: tuple[int, ...]) -> Ref:
 @row("expand")
 def expand(o: Builder, x: Ref, *, shape: tuple) -> Ref:
     lead = len(shape) - x.ndim
+    if not lead and all(map(same_size, x.shape, shape)):
+        return x
     # Expand broadcasts both ways, so a size that stays may be 1.
     wanted = [1 if d >= lead and same_size(x.shape[d - lead], size) else size for d, size in enumerate(shape)]
     return o.Expand(x, o.sizes(wanted))

@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.compiler.backends.through_onnx import Run, compiled
 from rushlight.compiler.graph.ir import Graph
+from rushlight.onnx import runtime
 
 
 def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
@@ -16,8 +17,6 @@ def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list]
 
 
 def _start(model: bytes) -> Run:
-    from rushlight.onnx import runtime  # see through_onnx._session
-
     session = runtime.session(model, "compile(backend='onnxruntime')")
     names = [x.name for x in session.get_inputs()]
     outputs = [x.name for x in session.get_outputs()]

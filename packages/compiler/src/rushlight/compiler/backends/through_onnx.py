@@ -20,6 +20,10 @@ from rushlight.compiler.graph.text import text
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.tensor import Tensor
+from rushlight.onnx import proto, runtime
+from rushlight.onnx.convert import convert
+from rushlight.onnx.errors import OnnxExporterError
+from rushlight.onnx.exporter import DEFAULT_OPSET
 from rushlight.ops.create import from_numpy
 
 Run = Callable[[list[np.ndarray]], list[np.ndarray]]
@@ -54,18 +58,13 @@ def _program(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Calla
     metas = [v.meta for v in graph.outputs]
 
     def program(inputs: list[Tensor]) -> list[Tensor]:
-        return [_tensor(array, meta) for array, meta in zip(run([_array(x) for x in inputs]), metas, strict=True)]
+        results = run([runtime.array(x) for x in inputs])
+        return [_tensor(array, meta) for array, meta in zip(results, metas, strict=True)]
 
     return program
 
 
 def _session(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Run:
-    # Exporting is not needed to compile with other backends, and imports much.
-    from rushlight.onnx import proto
-    from rushlight.onnx.convert import convert
-    from rushlight.onnx.errors import OnnxExporterError
-    from rushlight.onnx.exporter import DEFAULT_OPSET
-
     key = backend, hashlib.sha256(text(graph).encode()).hexdigest()
     found = _sessions.get(key)
     if found is None:
@@ -83,12 +82,6 @@ def _session(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Run:
             _sessions.popitem(last=False)
     _sessions.move_to_end(key)
     return found
-
-
-def _array(x: Tensor) -> np.ndarray:
-    """The tensor's elements, row-major; without a copy where they lie so."""
-    array = x.detach().numpy()
-    return array if array.flags.c_contiguous else array.copy()
 
 
 def _tensor(array: np.ndarray, meta: Meta) -> Tensor:
