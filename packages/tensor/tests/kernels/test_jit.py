@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from rushlight.core.scalar import opaque
-from rushlight.kernels.cpu import jit
+from rushlight.kernels.cpu import jit, store
+from rushlight.kernels.cpu.fingerprint import fingerprint
 
 PROGRAM = """
 import numpy as np
@@ -54,7 +55,7 @@ def source_of_kernel(monkeypatch, tmp_path):
 
     def source_of_kernel():
         monkeypatch.setattr(jit, "_kernels", {})
-        jit._usable.cache_clear()
+        store._usable.cache_clear()
         before = jit.compile_statistics()
         kernel = jit.compile_source("def kernel(lo, hi, x):\n    store(x, lo, f32(1.5))\n", ("u64", "u64", "*f32"))
         x = np.zeros(3, np.float32)
@@ -103,19 +104,19 @@ def test_kernels_that_others_can_write_are_not_run(source_of_kernel, tmp_path, m
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_fork_waits_for_a_kernel_in_the_making(source_of_kernel, monkeypatch):
-    from numba.core.compiler_lock import global_compiler_lock
+    from llvmlite.binding import ffi
 
-    compiling, original = threading.Event(), jit._compile
+    compiling, original = threading.Event(), jit._translated
 
     def slow(*arguments):
-        with global_compiler_lock:
+        with ffi.lib._lock:
             compiling.set()
             time.sleep(0.05)
             return original(*arguments)
 
     source_of_kernel()
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", "")
-    monkeypatch.setattr(jit, "_compile", slow)
+    monkeypatch.setattr(jit, "_translated", slow)
     other = threading.Thread(target=source_of_kernel)
     other.start()
     compiling.wait()
@@ -127,14 +128,33 @@ def test_fork_waits_for_a_kernel_in_the_making(source_of_kernel, monkeypatch):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_what_was_not_used_for_longest_is_deleted(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
+    for age, digest in enumerate(["aa1", "ab2", "ac3"]):
+        store.write(digest, bytes(1000))
+        (path,) = tmp_path.rglob(f"{digest}.bin")
+        os.utime(path, (time.time() - 3600 * age,) * 2)
+    store.trim(tmp_path / "kernels", 2100)
+    assert [store.read(digest) is None for digest in ["aa1", "ab2", "ac3"]] == [False, False, True]
+
+
+def test_what_our_translation_does_not_know_goes_to_numba(source_of_kernel):
+    from rushlight.kernels.cpu.elementwise import elementwise_kernel
+
+    def kernel(dtype):
+        return elementwise_kernel(lambda x: x * x, [dtype], dtype).loop(("c", "c"), 1)
+
+    assert (jit.made_by(kernel(np.float32)), jit.made_by(kernel(np.complex64))) == ("llvm", "numba")
+
+
 def test_cache_directory(monkeypatch, tmp_path):
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
-    assert jit.cache_dir() == tmp_path
+    assert store.cache_dir() == tmp_path
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", "")
-    assert jit.cache_dir() is None
+    assert store.cache_dir() is None
     monkeypatch.delenv("RUSHLIGHT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert jit.cache_dir() == tmp_path / "rushlight"
+    assert store.cache_dir() == tmp_path / "rushlight"
 
 
 SCALE = 2.0
@@ -155,11 +175,11 @@ def test_fingerprint_sees_code_constants_closures_and_callees(monkeypatch):
     def made_with(factor):
         return lambda x: x * factor
 
-    before = jit.fingerprint(caller)
-    assert before == jit.fingerprint(caller) != jit.fingerprint(other)
-    assert jit.fingerprint(made_with(2.0)) == jit.fingerprint(made_with(2.0)) != jit.fingerprint(made_with(3.0))
+    before = fingerprint(caller)
+    assert before == fingerprint(caller) != fingerprint(other)
+    assert fingerprint(made_with(2.0)) == fingerprint(made_with(2.0)) != fingerprint(made_with(3.0))
     monkeypatch.setitem(globals(), "SCALE", 3.0)
-    assert jit.fingerprint(caller) != before
+    assert fingerprint(caller) != before
 
 
 def test_opaque_functions_call_each_other():

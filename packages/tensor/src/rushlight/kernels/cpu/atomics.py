@@ -1,4 +1,4 @@
-"""Instructions for threads: atomic words, waiting, calling a kernel by its address. Imports numba.
+"""Instructions for threads: atomic words, waiting, calling a kernel by its address.
 
 The words that threads share are int64 elements behind one pointer.
 """
@@ -10,10 +10,8 @@ import platform
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from rushlight.kernels.cpu.language import ADDRESS, INT, declared, intrinsic, on_stack, types
 from rushlight.kernels.cpu.team_words import MOST_ARGUMENTS
 
 
@@ -33,7 +31,6 @@ def atomic_store(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "seq_cst", 8)
-        return context.get_dummy_value()
 
     return types.void(words, types.int64, types.int64), codegen
 
@@ -53,7 +50,7 @@ def atomic_claim(typingctx: Any, words: Any, index: Any) -> Any:
     """Turns a 0 into a 1; whether it was this call that did."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zero, one = ir.Constant(cgutils.intp_t, 0), ir.Constant(cgutils.intp_t, 1)
+        zero, one = ir.Constant(INT, 0), ir.Constant(INT, 1)
         pair = builder.cmpxchg(builder.gep(args[0], [args[1]]), zero, one, "seq_cst", "seq_cst")
         return builder.extract_value(pair, 1)
 
@@ -76,10 +73,9 @@ def lock(typingctx: Any, address: Any) -> Any:
     that took them, and a waiting thread costs nothing."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [cgutils.voidptr_t, ir.IntType(32)])
-        acquire = cgutils.get_or_insert_function(builder.module, kind, "PyThread_acquire_lock")
-        builder.call(acquire, [builder.inttoptr(args[0], cgutils.voidptr_t), ir.Constant(ir.IntType(32), 1)])
-        return context.get_dummy_value()
+        kind = ir.FunctionType(ir.IntType(32), [ADDRESS, ir.IntType(32)])
+        acquire = declared(builder.module, kind, "PyThread_acquire_lock")
+        builder.call(acquire, [builder.inttoptr(args[0], ADDRESS), ir.Constant(ir.IntType(32), 1)])
 
     return types.void(types.int64), codegen
 
@@ -89,10 +85,9 @@ def unlock(typingctx: Any, address: Any) -> Any:
     """Frees the Python lock at an address: a thread that sleeps in `lock` goes on."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
-        release = cgutils.get_or_insert_function(builder.module, kind, "PyThread_release_lock")
-        builder.call(release, [builder.inttoptr(args[0], cgutils.voidptr_t)])
-        return context.get_dummy_value()
+        kind = ir.FunctionType(ir.VoidType(), [ADDRESS])
+        release = declared(builder.module, kind, "PyThread_release_lock")
+        builder.call(release, [builder.inttoptr(args[0], ADDRESS)])
 
     return types.void(types.int64), codegen
 
@@ -102,8 +97,8 @@ def cycles(typingctx: Any) -> Any:
     """The processor's clock."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(cgutils.intp_t, [])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter"), [])
+        kind = ir.FunctionType(INT, [])
+        return builder.call(declared(builder.module, kind, "llvm.readcyclecounter"), [])
 
     return types.int64(), codegen
 
@@ -112,17 +107,16 @@ def cycles(typingctx: Any) -> Any:
 def pause(typingctx: Any) -> Any:
     """Tells the processor that this loop waits."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> None:
         machine = platform.machine()
         if machine in ("x86_64", "AMD64"):
             name, arguments = "llvm.x86.sse2.pause", []
         elif machine in ("aarch64", "arm64"):
             name, arguments = "llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)]
         else:
-            return context.get_dummy_value()
+            return
         kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
-        return context.get_dummy_value()
+        builder.call(declared(builder.module, kind, name), arguments)
 
     return types.void(), codegen
 
@@ -137,24 +131,23 @@ def call_kernel(typingctx: Any, function: Any, lo: Any, hi: Any, words: Any, fir
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         function, lo, hi, words, first, count = args
-        pointer = cgutils.voidptr_t
-        result = cgutils.alloca_once(builder, pointer)
-        exception = cgutils.alloca_once(builder, pointer)
+        pointer = ADDRESS
+        result = on_stack(builder, pointer)
+        exception = on_stack(builder, pointer)
         end = builder.append_basic_block("called")
-        places = [builder.add(first, ir.Constant(cgutils.intp_t, k)) for k in range(MOST_ARGUMENTS)]
+        places = [builder.add(first, ir.Constant(INT, k)) for k in range(MOST_ARGUMENTS)]
         values = [builder.inttoptr(builder.load(builder.gep(words, [place])), pointer) for place in places]
         switch = builder.switch(count, end)
         for n in range(1, MOST_ARGUMENTS + 1):
             block = builder.append_basic_block(f"arguments{n}")
-            switch.add_case(ir.Constant(cgutils.intp_t, n), block)
+            switch.add_case(ir.Constant(INT, n), block)
             with builder.goto_block(block):
                 kind = ir.FunctionType(
-                    ir.IntType(32), [pointer.as_pointer()] * 2 + [cgutils.intp_t] * 2 + [pointer] * n
+                    ir.IntType(32), [pointer.as_pointer()] * 2 + [INT] * 2 + [pointer] * n
                 )
                 builder.call(builder.inttoptr(function, kind.as_pointer()), [result, exception, lo, hi, *values[:n]])
                 builder.branch(end)
         builder.position_at_end(end)
-        return context.get_dummy_value()
 
     words_type = types.int64
     return types.void(types.int64, types.int64, types.int64, words, words_type, words_type), codegen
@@ -167,7 +160,6 @@ def give_way(typingctx: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if hasattr(os, "sched_yield"):
             kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return context.get_dummy_value()
+            builder.call(declared(builder.module, kind, "sched_yield"), [])
 
     return types.void(), codegen

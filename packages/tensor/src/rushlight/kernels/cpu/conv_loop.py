@@ -20,7 +20,7 @@ NOTHING = np.zeros(1)  # passed where there is no bias
 @cache
 def tile_of(dtype: np.dtype) -> Sizes:
     """Sizes of the inner loops: rows, vectors, lanes of a vector; rows of a table of dot products, and its columns."""
-    from rushlight.kernels.cpu import tiles  # loads numba
+    from rushlight.kernels.cpu import tiles  # loads llvmlite
 
     return (tiles.ROWS, tiles.VECTORS, tiles.BYTES // dtype.itemsize, *tiles.INNER)
 

@@ -1,4 +1,4 @@
-"""The innermost loop of matrix products, as vector instructions. Imports numba.
+"""The innermost loop of matrix products, as vector instructions.
 
 A processor multiplies and adds whole vectors, two of them a cycle, but loads and stores hardly more. So a product is
 fast when each number that is loaded is used many times while it is in a register. `multiply_tile` keeps a tile of the
@@ -12,13 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from rushlight.kernels.cpu.language import ADDRESS, INT, declared, intrinsic, on_stack, types
 from rushlight.kernels.cpu.tiles import BYTES, REGISTERS, Code
-
-_INT = cgutils.intp_t
 
 VECTORS = 2
 # Sums take all registers but VECTORS for a row of B and two for numbers of A: 14 rows with AVX-512, NEON; 6 with AVX.
@@ -38,7 +34,7 @@ class _Code(Code):
     """Writes instructions on vectors of one element type."""
 
     def row(self, pointer: Any, index: int, stride: Any) -> Any:
-        return self.at(pointer, self.builder.mul(ir.Constant(_INT, index), stride))
+        return self.at(pointer, self.builder.mul(ir.Constant(INT, index), stride))
 
     def apart(self, pointer: Any) -> Any:
         """The pointer, as if nothing were known of it.
@@ -51,10 +47,10 @@ class _Code(Code):
 
     def prefetch(self, pointer: Any) -> None:
         """Asks for a cache line that will be read soon; an address out of bounds does no harm."""
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[ir.IntType(32)] * 3])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        kind = ir.FunctionType(ir.VoidType(), [ADDRESS, *[ir.IntType(32)] * 3])
+        function = declared(self.builder.module, kind, "llvm.prefetch.p0i8")
         read, keep, data = (ir.Constant(ir.IntType(32), flag) for flag in (0, 3, 1))
-        self.builder.call(function, [self.builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
+        self.builder.call(function, [self.builder.bitcast(pointer, ADDRESS), read, keep, data])
 
 
 def _tile(module: Any, element: Any, rows: int) -> Any:
@@ -63,7 +59,7 @@ def _tile(module: Any, element: Any, rows: int) -> Any:
     if name in module.globals:
         return module.globals[name]
     pointer = element.as_pointer()
-    arguments = [pointer, _INT, _INT, pointer, _INT, _INT, pointer, _INT, _INT, element]
+    arguments = [pointer, INT, INT, pointer, INT, INT, pointer, INT, INT, element]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
@@ -84,12 +80,12 @@ def _tile(module: Any, element: Any, rows: int) -> Any:
         return result
 
     starts = [code.row(a, i, a_row) for i in range(0, rows, NEAR)]
-    state = code.sums([b, *starts, *[code.zero] * (rows * VECTORS)], ir.Constant(_INT, 0), depth, 1, step)
+    state = code.sums([b, *starts, *[code.zero] * (rows * VECTORS)], ir.Constant(INT, 0), depth, 1, step)
     totals = state[1 + len(starts) :]
     write, increase = function.append_basic_block(), function.append_basic_block()
     scale = code.everywhere(alpha)
     scaled = [builder.fmul(scale, total) for total in totals]
-    builder.cbranch(builder.icmp_signed("==", add, ir.Constant(_INT, 0)), write, increase)
+    builder.cbranch(builder.icmp_signed("==", add, ir.Constant(INT, 0)), write, increase)
     for block in (write, increase):
         builder.position_at_end(block)
         for i in range(rows):
@@ -114,12 +110,11 @@ def multiply_tile(
         switch = builder.switch(args[0], end)
         for count in range(1, ROWS + 1):
             block = builder.append_basic_block(f"rows{count}")
-            switch.add_case(ir.Constant(_INT, count), block)
+            switch.add_case(ir.Constant(INT, count), block)
             with builder.goto_block(block):
                 builder.call(_tile(builder.module, args[1].type.pointee, count), args[1:])
                 builder.branch(end)
         builder.position_at_end(end)
-        return context.get_dummy_value()
 
     n = types.int64
     return types.void(n, a, n, n, b, n, n, c, n, n, a.dtype), codegen
@@ -143,7 +138,6 @@ def transpose_block(typingctx: Any, source: Any, pitch: Any, target: Any, width:
             vectors = [vector for a, b in pairs for vector in code.zipped(a, b)]
         for k, vector in enumerate(vectors):
             code.store(vector, code.row(target, k, width))
-        return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64), codegen
 
@@ -154,11 +148,10 @@ def invoke(typingctx: Any, kernel: Any, arguments: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         values = [builder.extract_value(args[1], k) for k in range(len(arguments))]
-        result, exception = (cgutils.alloca_once(builder, cgutils.voidptr_t) for _ in range(2))
-        kinds = [cgutils.voidptr_t.as_pointer()] * 2 + [value.type for value in values]
+        result, exception = (on_stack(builder, ADDRESS) for _ in range(2))
+        kinds = [ADDRESS.as_pointer()] * 2 + [value.type for value in values]
         kind = ir.FunctionType(ir.IntType(32), kinds).as_pointer()
         builder.call(builder.inttoptr(args[0], kind), [result, exception, *values])
-        return context.get_dummy_value()
 
     return types.void(types.int64, arguments), codegen
 

@@ -1,6 +1,6 @@
-"""The few instructions that generated kernels use and numba does not offer in a form LLVM vectorises.
+"""The instructions that generated kernels use, in a form that LLVM vectorises.
 
-Imported only when a kernel is compiled or loaded (it imports numba). `NAMESPACE` is what generated source sees.
+Imported only when a kernel is compiled (it imports llvmlite). `NAMESPACE` is what generated source sees.
 """
 
 from __future__ import annotations
@@ -11,66 +11,20 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.extending import NativeValue, intrinsic, register_model, unbox
 
-SCALARS = {
-    "b1": types.boolean,
-    "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
-    "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
-    "f32": types.float32, "f64": types.float64, "c64": types.complex64, "c128": types.complex128,
-}  # fmt: skip
+from rushlight.kernels.cpu.language import (
+    INT,
+    SCALARS,
+    Boolean,
+    LibraryFunction,
+    declared,
+    in_memory,
+    intrinsic,
+    pointer_to,
+    types,
+)
 
-
-# For functions that only kernels call: numba's entries for Python and C would take half of their time to compile.
-INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-class DataPointer(types.CPointer):
-    """A numpy array passed as the bare address of its first element.
-
-    numba's own array argument costs about 80 ns each and fixes rank, contiguity and dtype in the signature. This one
-    reads the address out of the array object (its public C struct: the field after the object header) in a few
-    instructions. The caller vouches that the object is an ndarray whose memory the kernel's index range fits.
-    """
-
-    def __init__(self, dtype: types.Type):
-        super().__init__(dtype)
-        self.name = f"DataPointer({dtype})"
-
-
-register_model(DataPointer)(models.PointerModel)
-
-_DATA_OFFSET = object.__basicsize__  # PyArrayObject: PyObject_HEAD, then `char *data`
-
-
-@unbox(DataPointer)
-def _unbox_data_pointer(typ: Any, obj: Any, c: Any) -> NativeValue:
-    address = c.builder.gep(c.builder.bitcast(obj, cgutils.voidptr_t), [ir.Constant(cgutils.intp_t, _DATA_OFFSET)])
-    data = c.builder.load(c.builder.bitcast(address, c.context.get_value_type(typ).as_pointer()))
-    return NativeValue(data)
-
-
-class ArrayTuple(types.CPointer):
-    """A tuple of numpy arrays, so that one compiled function takes any number of them: see `array_address`.
-
-    Passed as the place of its items in the tuple object, which are the addresses of the array objects.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(types.int64)
-        self.name = "ArrayTuple"
-
-
-register_model(ArrayTuple)(models.PointerModel)
-
-
-@unbox(ArrayTuple)
-def _unbox_array_tuple(typ: Any, obj: Any, c: Any) -> NativeValue:
-    items = c.builder.gep(c.builder.bitcast(obj, cgutils.voidptr_t), [ir.Constant(cgutils.intp_t, tuple.__basicsize__)])
-    return NativeValue(c.builder.bitcast(items, c.context.get_value_type(typ)))
+DATA_OFFSET = object.__basicsize__  # PyArrayObject: PyObject_HEAD, then `char *data`
 
 
 @intrinsic
@@ -79,16 +33,10 @@ def array_address(typingctx: Any, arrays: Any, index: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         array = builder.load(builder.gep(args[0], [args[1]]))
-        field = builder.add(array, ir.Constant(cgutils.intp_t, _DATA_OFFSET))
-        return builder.load(builder.inttoptr(field, cgutils.intp_t.as_pointer()))
+        field = builder.add(array, ir.Constant(INT, DATA_OFFSET))
+        return builder.load(builder.inttoptr(field, INT.as_pointer()))
 
     return types.int64(arrays, types.int64), codegen
-
-
-def _element(context: Any, builder: Any, pointer_type: Any, pointer: Any, index: Any) -> tuple[Any, Any]:
-    model = context.data_model_manager[pointer_type.dtype]
-    typed = builder.bitcast(pointer, model.get_data_type().as_pointer())
-    return model, builder.gep(typed, [index])
 
 
 # Who may touch the same memory. An elementwise loop may run in vectors even when an output is one of its inputs: each
@@ -111,10 +59,9 @@ def _loader(kind: str) -> Any:
     @intrinsic
     def load(typingctx: Any, pointer: Any, index: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            model, address = _element(context, builder, pointer, *args)
-            value = builder.load(address)
+            value = builder.load(builder.gep(args[0], [args[1]]))
             _tag(builder, value, kind)
-            return model.from_data(builder, value)
+            return builder.trunc(value, pointer.dtype.value) if isinstance(pointer.dtype, Boolean) else value
 
         return pointer.dtype(pointer, types.uint64), codegen
 
@@ -125,9 +72,8 @@ def _storer(kind: str) -> Any:
     @intrinsic
     def store(typingctx: Any, pointer: Any, index: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            model, address = _element(context, builder, pointer, *args[:2])
-            _tag(builder, builder.store(model.as_data(builder, args[2]), address), kind)
-            return context.get_dummy_value()
+            value = builder.zext(args[2], in_memory(pointer.dtype)) if isinstance(pointer.dtype, Boolean) else args[2]
+            _tag(builder, builder.store(value, builder.gep(args[0], [args[1]])), kind)
 
         return types.void(pointer, types.uint64, pointer.dtype), codegen
 
@@ -137,7 +83,7 @@ def _storer(kind: str) -> Any:
 @intrinsic
 def address(typingctx: Any, pointer: Any) -> Any:
     """The address of an array's first element, as a number."""
-    return types.int64(pointer), lambda context, builder, sig, args: builder.ptrtoint(args[0], cgutils.intp_t)
+    return types.int64(pointer), lambda context, builder, sig, args: builder.ptrtoint(args[0], INT)
 
 
 @intrinsic
@@ -145,23 +91,22 @@ def pointer(typingctx: Any, number: Any, dtype: Any) -> Any:
     """The array whose first element has the address `number`: for kernels that take addresses in a table."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+        return builder.inttoptr(args[0], sig.return_type.value)
 
-    return DataPointer(dtype.dtype)(number, dtype), codegen
+    return pointer_to(dtype.dtype)(number, dtype), codegen
 
 
-@intrinsic(prefer_literal=True)
+@intrinsic
 def stack_array(typingctx: Any, dtype: Any, size: Any) -> Any:
     """Uninitialised memory that lives as long as the call."""
     length = size.literal_value
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = context.data_model_manager[dtype.dtype].get_data_type()
-        with builder.goto_entry_block():  # cgutils.alloca_once would write zeros, and LLVM one instruction for each
-            memory = builder.alloca(ir.ArrayType(kind, length))
-        return builder.bitcast(memory, context.get_value_type(sig.return_type))
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(in_memory(dtype.dtype), length))
+        return builder.bitcast(memory, sig.return_type.value)
 
-    return DataPointer(dtype.dtype)(dtype, size), codegen
+    return pointer_to(dtype.dtype)(dtype, size), codegen
 
 
 @intrinsic
@@ -169,7 +114,7 @@ def wide_vectors(typingctx: Any) -> Any:
     """Lets LLVM use 512-bit registers in the calling function, where the CPU has them; by default it stops at 256.
 
     exp of float32 takes 0.35 instead of 0.55 ns an element with them (Sapphire Rapids). Not inlined, because the
-    attribute would not go along into numba's wrapper.
+    attribute would not go along into the function that calls it.
     """
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -177,7 +122,6 @@ def wide_vectors(typingctx: Any) -> Any:
         set.add(attributes, '"prefer-vector-width"="512"')  # llvmlite has a fixed list of attributes without a value
         attributes.discard("alwaysinline")
         attributes.add("noinline")
-        return context.get_dummy_value()
 
     return types.void(), codegen
 
@@ -198,7 +142,7 @@ def bitcast(typingctx: Any, x: Any, dtype: Any) -> Any:
     target = dtype.dtype
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(target))
+        return builder.bitcast(args[0], target.value)
 
     return target(x, dtype), codegen
 
@@ -210,7 +154,7 @@ def _llvm_intrinsic(name: str, arity: int, *flags: str) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
         suffix = {"float": "f32", "double": "f64"}[str(kind)]
-        function = cgutils.get_or_insert_function(
+        function = declared(
             builder.module, ir.FunctionType(kind, [kind] * arity), f"llvm.{name}.{suffix}"
         )
         return builder.call(function, args, fastmath=flags)
@@ -292,7 +236,6 @@ truncate_divide = _guarded_division(remainder=False)
 truncate_remainder = _guarded_division(remainder=True)
 
 
-@njit(error_model="numpy", **INNER)
 def integer_pow(base, exponent, negative):
     """base ** exponent modulo 2**64 for an int64 and a uint64; every narrower result is its low bits."""
     if negative:  # 1 / base**n rounds to zero except for the units
@@ -306,7 +249,6 @@ def integer_pow(base, exponent, negative):
     return result
 
 
-@njit(error_model="numpy", **INNER)
 def gcd(a, b):
     """The greatest common divisor; 0 for two zeros."""
     while b != 0:
@@ -326,14 +268,23 @@ NAMESPACE: dict[str, Any] = {
     "floor": _llvm_intrinsic("floor", 1), "ceil": _llvm_intrinsic("ceil", 1), "trunc": _llvm_intrinsic("trunc", 1),
     "rint": _llvm_intrinsic("rint", 1), "copysign": _llvm_intrinsic("copysign", 2),
     "maximum": _llvm_intrinsic("maximum", 2), "minimum": _llvm_intrinsic("minimum", 2),
-    "fmax": _llvm_intrinsic("maxnum", 2), "fmin": _llvm_intrinsic("minnum", 2), "fma": _llvm_intrinsic("fma", 3),
-    "exp": math.exp, "expm1": math.expm1, "log": math.log, "log1p": math.log1p, "log10": math.log10, "exp2": np.exp2,
-    "log2": np.log2, "pow": math.pow, "fmod": fmod, "hypot": math.hypot, "nextafter": np.nextafter, "sin": math.sin,
-    "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2,
-    "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh,
-    "atanh": math.atanh, "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
+    "fmod": fmod, "fmax": _llvm_intrinsic("maxnum", 2), "fmin": _llvm_intrinsic("minnum", 2),
+    "fma": _llvm_intrinsic("fma", 3),
 }  # fmt: skip
 NAMESPACE |= {f"{kind}_load": _loader(kind) for kind in _OWN} | {f"{kind}_store": _storer(kind) for kind in _OWN}
 NAMESPACE |= {"address": address, "pointer": pointer, "stack_array": stack_array}
+# Functions of the C library, as LLVM knows them and as Python calls them.
+_LIBRARY = {
+    "exp": math.exp, "log": math.log, "log10": math.log10, "exp2": np.exp2, "log2": np.log2, "pow": math.pow,
+    "sin": math.sin, "cos": math.cos,
+}  # fmt: skip
+NAMESPACE |= {name: LibraryFunction(f"llvm.{name}", function) for name, function in _LIBRARY.items()}
+_LIBRARY = {
+    "expm1": math.expm1, "log1p": math.log1p, "hypot": math.hypot, "nextafter": np.nextafter, "tan": math.tan,
+    "asin": math.asin, "acos": math.acos, "atan": math.atan, "atan2": math.atan2, "sinh": math.sinh,
+    "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh, "acosh": math.acosh, "atanh": math.atanh,
+    "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
+}  # fmt: skip
+NAMESPACE |= {name: LibraryFunction(name, function) for name, function in _LIBRARY.items()}
 _COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-NAMESPACE |= {f"c_{name}": getattr(cmath, name) for name in _COMPLEX.split()}
+NAMESPACE |= {f"c_{name}": LibraryFunction("", getattr(cmath, name)) for name in _COMPLEX.split()}

@@ -1,9 +1,7 @@
-"""The compiled half of `team`: what threads do without the GIL. Imports numba; loaded with the first kernel that is
+"""The compiled half of `team`: what threads do without the GIL. Loaded with the first kernel that is
 shared out."""
 
 from __future__ import annotations
-
-from numba import int64, njit
 
 from rushlight.kernels.cpu.atomics import (
     atomic_add,
@@ -18,7 +16,7 @@ from rushlight.kernels.cpu.atomics import (
     pause,
     unlock,
 )
-from rushlight.kernels.cpu.intrinsics import INNER, array_address
+from rushlight.kernels.cpu.intrinsics import array_address
 from rushlight.kernels.cpu.team_words import (
     ACTIVE,
     ARGUMENTS,
@@ -44,7 +42,6 @@ from rushlight.kernels.cpu.team_words import (
 )
 
 
-@njit(error_model="numpy", **INNER)
 def take_pieces(words, me):
     """Work off my share, then what is left of the others'. A thread keeps its share from job to job: its part of a
     tensor that goes from one operation to the next is in its cache."""
@@ -60,8 +57,6 @@ def take_pieces(words, me):
             call_kernel(kernel, low, min(low + size, n), words, ARGUMENTS, count)
 
 
-# The two below are inlined, and `take_pieces` is compiled once for both: a first call waits for all of it.
-@njit(inline="always")
 def work(me, words):
     """Take part in jobs for ever; sleep when there was none for a while, or when other programs need the processor."""
     since = looked = cycles()
@@ -88,7 +83,6 @@ def work(me, words):
         since = looked = cycles()
 
 
-@njit(inline="always")
 def launch(job, words, arrays):
     """Run a job with the team. TAKEN says that another job has it."""
     if not atomic_claim(words, CLAIMED):
@@ -106,7 +100,7 @@ def launch(job, words, arrays):
     for me in range(job[HELPERS] if wake else 0):
         if atomic_load(words, ASLEEP + me) != 0 and atomic_swap(words, ASLEEP + me, 0) != 0:
             unlock(words[LOCK + me])
-    take_pieces(words, int64(0))  # a plain 0 has a type of its own for numba, which would compile it once more
+    take_pieces(words, 0)
     atomic_store(words, OPEN, 0)
     waited = 0
     while atomic_load(words, ACTIVE) != 0:

@@ -4,7 +4,7 @@
 is how the windows of an image are multiplied without being copied to columns. `inner_tile` is the table of dot products
 of a few rows with a few others.
 
-The sizes follow the registers: AVX-512 and ARM have 32 vectors, AVX 16. Imports numba.
+The sizes follow the registers: AVX-512 and ARM have 32 vectors, AVX 16.
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import binding, ir
-from numba import types
-from numba.core import cgutils, config
-from numba.extending import intrinsic
+from llvmlite import ir
 
 from rushlight.kernels.cpu.atomics import atomic_claim, atomic_store
+from rushlight.kernels.cpu.host import host
+from rushlight.kernels.cpu.language import INT, declared, intrinsic, types
 from rushlight.kernels.cpu.vectors import fill
-
-_INT = cgutils.intp_t
 
 
 def _registers() -> tuple[int, int]:
     """Bytes of a vector register, and how many of them there are."""
-    features = config.CPU_FEATURES if config.CPU_FEATURES is not None else binding.get_host_cpu_features().flatten()
-    names = set(features.split(","))
+    names = set(host()[1].split(","))
     if "+avx512f" in names:
         return 64, 32
     return (32, 16) if "+avx" in names else (16, 32 if "+neon" in names else 16)
@@ -52,7 +48,7 @@ class Code:
         self.name = f"v{self.lanes}f{8 * self.size}"
 
     def at(self, pointer: Any, index: Any) -> Any:
-        return self.builder.gep(pointer, [index if isinstance(index, ir.Value) else ir.Constant(_INT, index)])
+        return self.builder.gep(pointer, [index if isinstance(index, ir.Value) else ir.Constant(INT, index)])
 
     def load(self, pointer: Any) -> Any:
         return self.builder.load(self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.size)
@@ -91,7 +87,7 @@ class Code:
 
     def _call(self, name: str, result: Any, *args: Any) -> Any:
         kind = ir.FunctionType(result, [a.type for a in args])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), args)
+        return self.builder.call(declared(self.builder.module, kind, name), args)
 
     def sums(self, first: list, start: Any, stop: Any, step: int, body: Callable[[Any, list[Any]], list[Any]]) -> list:
         """What values, sums above all, have become after `body(index, values)` for start, start + step, ..."""
@@ -100,12 +96,12 @@ class Code:
         head, loop, done = (builder.append_basic_block(f"tile_{name}") for name in ("head", "loop", "done"))
         builder.branch(head)
         builder.position_at_end(head)
-        index = builder.phi(_INT)
+        index = builder.phi(INT)
         values = [builder.phi(value.type) for value in first]
         builder.cbranch(builder.icmp_signed("<", index, stop), loop, done)
         builder.position_at_end(loop)
         following = body(index, values)
-        further = builder.add(index, ir.Constant(_INT, step))
+        further = builder.add(index, ir.Constant(INT, step))
         for phi, initial, next in zip((index, *values), (start, *first), (further, *following), strict=True):
             phi.add_incoming(initial, before)
             phi.add_incoming(next, builder.block)
@@ -126,19 +122,18 @@ def _outer(vectors: int) -> Any:
             def step(k: Any, sums: list[Any]) -> list[Any]:
                 row = code.at(b, builder.load(code.at(table, k)))
                 right = [code.load(code.at(row, j * code.lanes)) for j in range(vectors)]
-                column = code.at(a, builder.mul(k, ir.Constant(_INT, ROWS)))
+                column = code.at(a, builder.mul(k, ir.Constant(INT, ROWS)))
                 result = []
                 for i in range(ROWS):
                     left = code.everywhere(builder.load(code.at(column, i)))
                     result += [code.multiply_add(left, right[j], sums[i * vectors + j]) for j in range(vectors)]
                 return result
 
-            sums = code.sums([code.zero] * (ROWS * vectors), ir.Constant(_INT, 0), depth, 1, step)
+            sums = code.sums([code.zero] * (ROWS * vectors), ir.Constant(INT, 0), depth, 1, step)
             for i in range(ROWS):
-                row = code.at(c, builder.mul(pitch, ir.Constant(_INT, i)))
+                row = code.at(c, builder.mul(pitch, ir.Constant(INT, i)))
                 for j in range(vectors):
                     code.store(sums[i * vectors + j], code.at(row, j * code.lanes))
-            return context.get_dummy_value()
 
         return types.void(a, b, table, types.int64, c, types.int64), codegen
 
@@ -152,7 +147,7 @@ def inner_tile(typingctx: Any, a: Any, pitch: Any, b: Any, table: Any, length: A
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, pitch, b, table, length, c = args
         code = Code(builder, a)
-        lefts = [code.at(a, builder.mul(pitch, ir.Constant(_INT, i))) for i in range(INNER[0])]
+        lefts = [code.at(a, builder.mul(pitch, ir.Constant(INT, i))) for i in range(INNER[0])]
         rights = [code.at(b, builder.load(code.at(table, j))) for j in range(INNER[1])]
 
         def advance(k: Any, sums: list[Any]) -> list[Any]:
@@ -165,7 +160,7 @@ def inner_tile(typingctx: Any, a: Any, pitch: Any, b: Any, table: Any, length: A
                     result[at] = code.multiply_add(left[i], right, sums[at])
             return result
 
-        sums = code.sums([code.zero] * (INNER[0] * INNER[1]), ir.Constant(_INT, 0), length, code.lanes, advance)
+        sums = code.sums([code.zero] * (INNER[0] * INNER[1]), ir.Constant(INT, 0), length, code.lanes, advance)
         for first in range(0, len(sums), code.lanes):
             some = sums[first : first + code.lanes]
             totals, place = code.totals(some), code.at(c, first)
@@ -175,7 +170,6 @@ def inner_tile(typingctx: Any, a: Any, pitch: Any, b: Any, table: Any, length: A
             for k in range(len(some)):
                 total, one = builder.extract_element(totals, ir.Constant(ir.IntType(32), k)), code.at(place, k)
                 builder.store(builder.fadd(builder.load(one), total), one)
-        return context.get_dummy_value()
 
     return types.void(a, types.int64, b, table, types.int64, c), codegen
 

@@ -10,44 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.extending import intrinsic, register_model
+
+from rushlight.kernels.cpu.language import INT, Vector, declared, intrinsic, plain, types, vector_of
 
 
-class Vector(types.Type):
-    """`lanes` numbers in registers; a mask where the element is boolean."""
-
-    def __init__(self, dtype: types.Type, lanes: int):
-        self.dtype, self.lanes = dtype, lanes
-        super().__init__(f"Vector({dtype}, {lanes})")
+def _place(builder: Any, kind: Vector, pointer: Any, index: Any) -> Any:
+    return builder.bitcast(builder.gep(pointer, [index]), kind.value.as_pointer())
 
 
-@register_model(Vector)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Vector):
-        element = ir.IntType(1) if kind.dtype is types.boolean else manager.lookup(kind.dtype).get_value_type()
-        super().__init__(manager, kind, ir.VectorType(element, kind.lanes))
-
-
-def _size(context: Any, kind: types.Type) -> int:
-    return context.get_abi_sizeof(context.get_value_type(kind))
-
-
-def _place(context: Any, builder: Any, kind: Vector, pointer: Any, index: Any) -> Any:
-    address = builder.gep(pointer, [index])
-    return builder.bitcast(address, context.get_value_type(kind).as_pointer())
-
-
-@intrinsic(prefer_literal=True)
+@intrinsic
 def vload(typingctx: Any, pointer: Any, index: Any, lanes: Any) -> Any:
     """Elements index, index + 1, ... of an array."""
-    kind = Vector(pointer.dtype, lanes.literal_value)
+    kind = vector_of(pointer.dtype, lanes.literal_value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = builder.load(_place(context, builder, kind, *args[:2]))
-        value.align = _size(context, pointer.dtype)
+        value = builder.load(_place(builder, kind, *args[:2]))
+        value.align = pointer.dtype.bitwidth // 8
         return value
 
     return kind(pointer, types.int64, lanes), codegen
@@ -58,9 +36,8 @@ def vstore(typingctx: Any, pointer: Any, index: Any, vector: Any) -> Any:
     """Writes elements index, index + 1, ... of an array."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        instruction = builder.store(args[2], _place(context, builder, vector, *args[:2]))
-        instruction.align = _size(context, pointer.dtype)
-        return context.get_dummy_value()
+        instruction = builder.store(args[2], _place(builder, vector, *args[:2]))
+        instruction.align = pointer.dtype.bitwidth // 8
 
     return types.void(pointer, types.int64, vector), codegen
 
@@ -77,21 +54,21 @@ def _lanes_between(builder: Any, lanes: int, first: Any, end: Any) -> Any:
     return builder.and_(builder.icmp_signed(">=", numbers, first), builder.icmp_signed("<", numbers, end))
 
 
-@intrinsic(prefer_literal=True)
+@intrinsic
 def vload_between(typingctx: Any, pointer: Any, index: Any, first: Any, end: Any, lanes: Any) -> Any:
     """Elements index, index + 1, ... of an array in the lanes from `first` to below `end`; zero in the others, whose
     elements are not touched."""
-    kind = Vector(pointer.dtype, lanes.literal_value)
+    kind = vector_of(pointer.dtype, lanes.literal_value)
     size = pointer.dtype.bitwidth // 8
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place(context, builder, kind, *args[:2])
+        place = _place(builder, kind, *args[:2])
         mask = _lanes_between(builder, kind.lanes, *args[2:4])
         zero = ir.Constant(place.type.pointee, None)
         arguments = (place, ir.Constant(ir.IntType(32), size), mask, zero)
         signature = ir.FunctionType(zero.type, [value.type for value in arguments])
         name = f"llvm.masked.load.{_named(kind)}.p0{_named(kind)}"
-        return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), arguments)
+        return builder.call(declared(builder.module, signature, name), arguments)
 
     return kind(pointer, types.int64, types.int64, types.int64, lanes), codegen
 
@@ -102,13 +79,12 @@ def vstore_below(typingctx: Any, pointer: Any, index: Any, vector: Any, end: Any
     size = pointer.dtype.bitwidth // 8
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place(context, builder, vector, *args[:2])
-        mask = _lanes_between(builder, vector.lanes, ir.Constant(cgutils.intp_t, 0), args[3])
+        place = _place(builder, vector, *args[:2])
+        mask = _lanes_between(builder, vector.lanes, ir.Constant(INT, 0), args[3])
         arguments = (args[2], place, ir.Constant(ir.IntType(32), size), mask)
         signature = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
         name = f"llvm.masked.store.{_named(vector)}.p0{_named(vector)}"
-        builder.call(cgutils.get_or_insert_function(builder.module, signature, name), arguments)
-        return context.get_dummy_value()
+        builder.call(declared(builder.module, signature, name), arguments)
 
     return types.void(pointer, types.int64, vector, types.int64), codegen
 
@@ -120,12 +96,12 @@ def fill(builder: Any, value: Any, lanes: int) -> Any:
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
-@intrinsic(prefer_literal=True)
+@intrinsic
 def splat(typingctx: Any, value: Any, lanes: Any) -> Any:
     """One number in every lane."""
-    kind = types.unliteral(value)
+    kind = plain(value)
     count = lanes.literal_value
-    return Vector(kind, count)(kind, lanes), lambda context, builder, sig, args: fill(builder, args[0], count)
+    return vector_of(kind, count)(kind, lanes), lambda context, builder, sig, args: fill(builder, args[0], count)
 
 
 def _binary(on_floats: str, on_integers: str) -> Any:
@@ -155,14 +131,14 @@ def vexceeds(typingctx: Any, a: Any, b: Any) -> Any:
         larger = builder.fcmp_ordered(">", *args)
         return builder.or_(larger, builder.fcmp_unordered("uno", args[0], args[0]))
 
-    return Vector(types.boolean, a.lanes)(a, a), codegen
+    return vector_of(types.boolean, a.lanes)(a, a), codegen
 
 
 @intrinsic
 def vwiden(typingctx: Any, a: Any) -> Any:
     """int32 lanes as int64."""
-    kind = Vector(types.int64, a.lanes)
-    return kind(a), lambda context, builder, sig, args: builder.sext(args[0], context.get_value_type(kind))
+    kind = vector_of(types.int64, a.lanes)
+    return kind(a), lambda context, builder, sig, args: builder.sext(args[0], kind.value)
 
 
 def _shuffle(order: Any) -> Any:

@@ -148,7 +148,7 @@ def _plan(x: Laid, y: Laid, groups: int, padding: Sizes, tile: Sizes, threads: i
 @cache
 def _filter_transform(dtype: np.dtype) -> np.ndarray:
     """The matrix (9, 36) that makes filters to what their tiles are multiplied with."""
-    from rushlight.kernels.cpu.winograd_tiles import filter_transform  # loads numba
+    from rushlight.kernels.cpu.winograd_tiles import filter_transform  # loads llvmlite
 
     once = filter_transform()
     return np.ascontiguousarray(np.kron(once, once).T.astype(dtype))

@@ -1,4 +1,4 @@
-"""The transforms of Winograd's convolution F(4 x 4, 3 x 3), written as LLVM instructions. Imports numba.
+"""The transforms of Winograd's convolution F(4 x 4, 3 x 3), written as LLVM instructions.
 
 A filter of 3 and an input of 6 are polynomials; they are evaluated at the points 0, a, -a, b, -b and infinity, and
 their product there gives 4 outputs. In two dimensions 36 products make 16 outputs, a quarter of the 144 of a sum over
@@ -16,13 +16,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from rushlight.kernels.cpu.language import INT, intrinsic, types
 from rushlight.kernels.cpu.tiles import Code
 
-_INT = cgutils.intp_t
 A, B = 0.625, 1.5
 
 
@@ -80,8 +77,7 @@ def winograd_input(typingctx: Any, source: Any, table: Any, target: Any, pitch: 
         places = [code.at(source, builder.load(code.at(table, k))) for k in range(36)]
         square = [[code.load(places[6 * i + j]) for j in range(6)] for i in range(6)]
         for k, value in enumerate(sum(_both_ways(code, _of_input, square), [])):
-            code.store(value, code.at(target, builder.mul(pitch, ir.Constant(_INT, k))))
-        return context.get_dummy_value()
+            code.store(value, code.at(target, builder.mul(pitch, ir.Constant(INT, k))))
 
     return types.void(source, table, target, types.int64), codegen
 
@@ -94,15 +90,14 @@ def winograd_output(typingctx: Any, source: Any, pitch: Any, target: Any, row_pi
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source, pitch, target, row_pitch = args
         code = Code(builder, source)
-        places = [code.at(source, builder.mul(pitch, ir.Constant(_INT, k))) for k in range(36)]
+        places = [code.at(source, builder.mul(pitch, ir.Constant(INT, k))) for k in range(36)]
         square = [[code.load(places[6 * i + j]) for j in range(6)] for i in range(6)]
         for i, row in enumerate(_both_ways(code, _to_output, square)):
-            place = code.at(target, builder.mul(row_pitch, ir.Constant(_INT, i)))
+            place = code.at(target, builder.mul(row_pitch, ir.Constant(INT, i)))
             even, odd = code.zipped(row[0], row[2]), code.zipped(row[1], row[3])
             parts = [part for pair in zip(even, odd) for part in code.zipped(*pair)]
             for k, part in enumerate(parts):
                 code.store(part, code.at(place, k * code.lanes))
-        return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64), codegen
 

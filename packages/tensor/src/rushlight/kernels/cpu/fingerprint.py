@@ -1,0 +1,37 @@
+"""Digests of plain functions, for the names of what is compiled of them."""
+
+from __future__ import annotations
+
+import hashlib
+import types as python_types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rushlight.core.scalar import Opaque
+
+
+def named_values(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a function's code names as globals or closure cells; opaque functions as the plain ones they are made of."""
+    names: Mapping[str, Any] = function.__globals__
+    found = {name: names[name] for name in function.__code__.co_names if name in names}
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found |= {name: cell.cell_contents for name, cell in cells}
+    return {name: value.function if isinstance(value, Opaque) else value for name, value in found.items()}
+
+
+def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()) -> str:
+    """A digest of a function's code, its constants and the plain functions and numbers it refers to."""
+    if function in seen:
+        return function.__name__
+    parts: list[Any] = [_code_parts(function.__code__), function.__defaults__]
+    for name, value in sorted(named_values(function).items()):
+        if isinstance(value, python_types.FunctionType):
+            parts.append((name, fingerprint(value, seen | {function})))
+        elif isinstance(value, int | float | tuple):
+            parts.append((name, repr(value)))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _code_parts(code: python_types.CodeType) -> list[Any]:
+    constants = [_code_parts(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
+    return [code.co_code.hex(), code.co_varnames, code.co_names, constants]
