@@ -32,7 +32,7 @@ def test_branches_on_arguments(check):
     check(scenario)
 
 
-def test_branch_on_data_is_left_to_eager(check):
+def test_branch_on_data_has_a_variant_per_path(check):
     def scenario(compile):
         def f(x):
             if x.sum() > 0:
@@ -42,7 +42,7 @@ def test_branch_on_data_is_left_to_eager(check):
         c = compile(f)
         return c(ones()), c(-ones()), c(ones())
 
-    check(scenario, captured=False)
+    check(scenario, variants=2)
 
 
 def test_branch_on_shape_and_dtype(check):

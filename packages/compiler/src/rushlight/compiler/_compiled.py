@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight.compiler import _config, _logs
 from rushlight.compiler.backends.registry import BackendError
-from rushlight.compiler.capture.capture import MISS, Abort, Entry, capture
+from rushlight.compiler.capture.capture import MISS, Abort, Entry, Reason, capture
 from rushlight.compiler.capture.sizes import ConstraintViolationError, Policy
 from rushlight.core.recording import RECORDINGS, Site
 
@@ -26,6 +26,9 @@ class Compiled:
         self.policy = Policy(options.get("dynamic"))
         self.captures = 0
         self.waiting = 0
+        self.decides = True
+        self.outcomes = 0  # decisions that came out in a way for which there is no variant, nor will be
+        self.tried = threading.local()  # the paths that the calls of this thread are trying
         self.lock = threading.RLock()
 
     @property
@@ -42,7 +45,44 @@ class Compiled:
             if result is not MISS:
                 self._to_front(entry)
                 return result
-        entry = self._new_entry(args, kwargs)
+        return self._captured(args, kwargs)
+
+    def branch(self, args: tuple, kwargs: dict, path: tuple) -> Any:
+        """Answer a call in which a decision on data came out in another way than in the variant that was tried: `path`
+        has the outcomes up to that one.
+
+        Different programs may round differently, so that a decision comes out in two ways: then the call runs eagerly.
+        """
+        tried = self.tried.__dict__.setdefault("paths", [])
+        if path in tried:
+            return self.fn(*args, **kwargs)
+        tried.append(path)
+        try:
+            for entry in self.entries:
+                if entry.path[:len(path)] == path:
+                    result = entry.run(args, kwargs)
+                    if result is not MISS:
+                        self._to_front(entry)
+                        return result
+            siblings = {entry.path[len(path) - 1] for entry in self.entries
+                        if len(entry.path) >= len(path) and entry.path[:len(path) - 1] == path[:-1]}
+            if len(siblings) >= _config.CHILD_LIMIT:
+                self._count_outcome()
+                return self.fn(*args, **kwargs)
+            return self._captured(args, kwargs, "a decision on the value of a tensor comes out in another way")
+        finally:
+            tried.pop()
+
+    def _count_outcome(self) -> None:
+        """Give up paths whose decisions come out in ever new ways: trying one in vain costs more than it gains."""
+        self.outcomes += 1
+        if self.outcomes >= _config.OUTCOME_LIMIT:
+            self.decides = False
+            self.entries = [entry for entry in self.entries if not entry.path]
+            self.aborts.append(f"decisions on the values of tensors come out in more than {_config.CHILD_LIMIT} ways")
+
+    def _captured(self, args: tuple, kwargs: dict, reason: str | None = None) -> Any:
+        entry = self._new_entry(args, kwargs, reason)
         if entry is None:
             return self.fn(*args, **kwargs)
         result = entry.run(args, kwargs)
@@ -52,18 +92,19 @@ class Compiled:
         with self.lock:
             self.entries = [entry, *[e for e in self.entries if e is not entry]]
 
-    def _new_entry(self, args: tuple, kwargs: dict) -> Entry | None:
+    def _new_entry(self, args: tuple, kwargs: dict, reason: str | None = None) -> Entry | None:
         """Capture this call; None when it has to run eagerly."""
         if self.waiting:
             self.waiting -= 1
             return None
         if self.entries and _config.stance.name == "eager_on_recompile":
             return None
-        reasons = [entry.why(args, kwargs) for entry in self.entries]
+        reasons = [Reason(reason)] if reason else [entry.why(args, kwargs) for entry in self.entries]
         if self.entries and _config.stance.name == "fail_on_recompile":
             raise RuntimeError(f"{self.name} would be compiled again under the stance fail_on_recompile: "
                                f"{reasons[0].text}")
-        if len(self.entries) >= _config.ENTRY_LIMIT:
+        paths = sum(bool(entry.path) for entry in self.entries)
+        if len(self.entries) - paths >= _config.ENTRY_LIMIT or paths >= _config.PATH_LIMIT:
             self.waiting = _config.RETRY_AFTER[-1]
             _logs.log("recompiles", f"{self.name}: {len(self.entries)} variants, calls that fit none run eagerly; the "
                                     f"last one failed because {reasons[0].text}")
@@ -76,7 +117,8 @@ class Compiled:
 
     def _capture(self, args: tuple, kwargs: dict) -> Entry | None:
         try:
-            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.policy)
+            entry = capture(self.fn, args, kwargs, self.backend, self.options, self.run_eagerly, self.policy,
+                            self.branch if self.decides and not self.fullgraph else None)
         except (BackendError, ConstraintViolationError):
             raise
         except Exception as error:
@@ -112,7 +154,9 @@ class Compiled:
         """Forget all variants."""
         with self.lock:
             self.entries, self.aborts, self.recompiles = [], [], []
-            self.waiting = 0
+            self.policy = Policy(self.options.get("dynamic"))
+            self.waiting = self.outcomes = 0
+            self.decides = True
 
 
 def original_of(fn: Any) -> Any:

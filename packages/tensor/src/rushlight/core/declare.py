@@ -19,9 +19,9 @@ def broadcast_shapes_of(name: str, metas) -> tuple[int, ...]:
     """The shape that operands broadcast to; RuntimeError naming the sizes that do not fit."""
     shapes = [m.shape for m in metas]
     first = shapes[0]
-    if all(s == first for s in shapes):
-        return first
     ndim = max(map(len, shapes))
+    if all(len(s) == ndim and s == first for s in shapes):  # lengths first: tuples compare their sizes first
+        return first
     result = [1] * ndim
     for shape in shapes:
         for d, size in enumerate(shape, ndim - len(shape)):
@@ -82,10 +82,11 @@ def _infer_elementwise(op: Op, metas: tuple[Meta | None, ...]) -> Meta:
     result = out_dtype(op, common_dtype(op, metas))
     shape = broadcast_shapes_of(op.name, tensors)
     device = common_device(op.name, tensors)
-    if all(m.contiguous for m in tensors if m.shape == shape):
+    whole = [m for m in tensors if m.ndim == len(shape) and m.shape == shape]
+    if all(m.contiguous for m in whole):
         return meta(result, shape, None, device)
     first = tensors[0]
-    if all(m.strides == first.strides and m.shape == shape for m in tensors) and is_dense(first):
+    if len(whole) == len(tensors) and all(m.strides == first.strides for m in whole) and is_dense(first):
         return meta(result, shape, first.strides, device)
     order = dense_order(tensors, shape)
     return meta(result, shape, order and strides_in_order(shape, order), device)

@@ -145,7 +145,8 @@ class Meta:
                 strides: tuple[int, ...] | None = None) -> Meta:
         """Metadata of a result: changed where said, contiguous when the shape changes, and not requiring grad."""
         if strides is None:
-            strides = self.strides if shape is None or shape == self.shape else contiguous_strides(shape)
+            same = shape is None or len(shape) == self.ndim and shape == self.shape
+            strides = self.strides if same else contiguous_strides(shape)
         return meta(dtype or self.dtype, self.shape if shape is None else shape, strides, self.device)
 
     def __repr__(self) -> str:
@@ -234,7 +235,7 @@ def dense_order(metas, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     transposed or channels-last tensors gives a result of the same layout.
     """
     ndim = len(shape)
-    rows = [(0,) * (ndim - m.ndim) + m.strides if m.shape == shape else
+    rows = [(0,) * (ndim - m.ndim) + m.strides if m.ndim == ndim and m.shape == shape else
             tuple(0 if a == 1 and b != 1 else s for s, a, b in
                   zip((0,) * (ndim - m.ndim) + m.strides, (1,) * (ndim - m.ndim) + m.shape, shape))
             for m in metas if m.ndim]

@@ -193,7 +193,7 @@ def _slice(x: Tensor, item: slice, dim: int) -> Tensor:
     if item.step is not None and item.step.__index__() <= 0:
         raise ValueError("step must not be zero")
     start, stop, step = bounds(item, size) if HANDLERS else item.indices(size)
-    if start == 0 and stop == size and step == 1:
+    if start == 0 and step == 1 and (stop is size or type(stop) is type(size) is int and stop == size):
         return x
     length = max(0, -((start - stop) // step))
     if not HANDLERS:

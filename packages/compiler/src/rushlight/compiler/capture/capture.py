@@ -27,26 +27,28 @@ from rushlight.core import dispatch
 class Entry:
     """A captured call: `run(args, kwargs)` gives the result, or MISS when a guard fails."""
 
-    __slots__ = ("run", "graph", "source", "why", "sizes", "failed")
+    __slots__ = ("run", "graph", "source", "why", "sizes", "path", "failed")
 
     def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], Any],
-                 sizes: Sizes) -> None:
-        self.run, self.graph, self.source, self.why, self.sizes = run, graph, source, why, sizes
+                 sizes: Sizes, path: tuple) -> None:
+        self.run, self.graph, self.source, self.why, self.sizes, self.path = run, graph, source, why, sizes, path
 
 
 def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
-            fallback: Callable[[tuple, dict], Any], policy: Policy | None = None) -> Entry:
+            fallback: Callable[[tuple, dict], Any], policy: Policy | None = None,
+            otherwise: Callable[[tuple, dict, tuple], Any] | None = None) -> Entry:
     """Dry-run `fn(*args, **kwargs)` and make an entry for calls like it; raises Abort, having changed nothing.
 
     `policy` says which sizes and numbers stay open. What the program needs the value of is fixed, and the dry run made
-    again; so are all where it cannot be captured with open ones.
+    again; so are all where it cannot be captured with open ones. `otherwise(args, kwargs, path)` answers calls in which
+    decisions on data come out in another way; without it a program must not depend on data.
     """
     policy = policy or Policy()
     fixed: dict[Place, str] = {}
     while True:
         sizes = Sizes(policy, fixed)
         try:
-            entry = _capture(sizes, fn, args, kwargs, backend, options, fallback)
+            entry = _capture(sizes, fn, args, kwargs, backend, options, fallback, otherwise)
             break
         except Fixed as reason:
             fixed |= dict.fromkeys(sizes.places_of(reason.atoms), str(reason))
@@ -60,13 +62,13 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
 
 
 def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
-             fallback: Callable[[tuple, dict], Any]) -> Entry:
+             fallback: Callable[[tuple, dict], Any], otherwise: Callable[[tuple, dict, tuple], Any] | None) -> Entry:
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise Abort(f"Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     reason = state.unusual()
     if reason is not None:
         raise Abort(reason)
-    session = Session(sizes)
+    session = Session(sizes, otherwise is not None)
     saved = state.snapshot()
     try:
         with Draws() as draws, dispatch.push(session.recorder):
@@ -80,7 +82,8 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
         state.restore(saved)
     require_aliasing(session)
     sizes.facts.open = False
-    return _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters))
+    return _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters,
+                                                         otherwise))
 
 
 def _dry_run(session: Session, fn: Callable, args: tuple, kwargs: dict) -> Value:
@@ -126,7 +129,7 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
     forget_examples(session.tree)
     entry = Entry(namespace["entry"], session.recorder.graph, source,
-                  _explainer(session.tree, len(plan.args), tuple(plan.kwargs)), session.sizes)
+                  _explainer(session.tree, len(plan.args), tuple(plan.kwargs)), session.sizes, session.decisions.path)
     if not session.sizes.places:
         Warming(writer.lines, start, stop, namespace, epilogue.sources, session.tree, len(plan.args),
                 tuple(plan.kwargs)).attach(entry)

@@ -7,6 +7,7 @@ stages: what comes before that call, the call, and what comes after it.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from rushlight.compiler.capture import history, replay
@@ -28,6 +29,7 @@ class Epilogue(Builder):
     def __init__(self, session: Session, writer: Writer) -> None:
         super().__init__(session, writer)
         self.wrong: list[str] = []  # outputs that must be False
+        self.decided: list[tuple[list[str], str, Any]] = []  # lines, the expression after them, and its value
         self.names: list[str] = []  # of the first stage's outputs
         self.later: list[tuple[Part, int]] = []  # the other stages, and before which line they run
 
@@ -38,6 +40,7 @@ class Epilogue(Builder):
         gradients = 0
         starts = [0]
         lines: list[str] = []
+        self._decisions()
         for call in session.deferred:
             self._segment(call.flush, done, call.writes, session.gradients.log[gradients:call.gradients])
             done, gradients = call.writes, call.gradients
@@ -49,11 +52,20 @@ class Epilogue(Builder):
         self._segment(recorder.stages.flush(), done, None, session.gradients.log[gradients:])
         self._last_writes()
         self.lines = [*lines, *self.lines]
+        if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
+            raise Abort("print to a stream that the program exchanges")
         self._keep_checks()
         history.check(recorder, self.outputs)
         self.writer.held.update(replay.FUNCTIONS)
         self._cut(starts)
         return text
+
+    def _decisions(self) -> None:
+        """Work out the expressions of all decisions."""
+        for decision in self.session.decisions.taken:
+            expression = decision.write(self)
+            self.decided.append((self.lines, expression, decision.value))
+            self.lines = []
 
     def _segment(self, flush: Flush, start: dict[int, int], stop: dict[int, int] | None,
                  gradients: list[tuple[Tracer, Value]]) -> None:
@@ -74,6 +86,10 @@ class Epilogue(Builder):
         for tracer, value in {id(tracer): (tracer, value) for tracer, value in gradients
                               if tracer._origin is not None}.values():
             effects.append(f"set_grad({self.source(tracer._origin)}, {self.build(value)})")
+        for after, shown, options in self.session.printed:
+            if after == self.calls:
+                named = [f"{name}={self.build(value)}" for name, value in options.items()]
+                effects.append(f"print({', '.join([*map(self.build, shown), *named])})")
         self.lines += effects
 
     def _call(self, call: Deferred) -> str:
@@ -97,7 +113,8 @@ class Epilogue(Builder):
             recorder.graph.output(self.outputs)
             return
         stage = stages_of(recorder.graph, recorder.stages.births)
-        if any(stage[self.outputs[int(name[1:])]] for name in self.wrong):
+        if any(stage[self.outputs[int(name[1:])]] for name in self.wrong) or self.decided and any(
+                stage[v] for v in self.outputs):
             raise Abort("a check of values that come after an optimizer's step")
         parts = cut(recorder, self.outputs)
         for part in parts:
@@ -163,10 +180,10 @@ class Epilogue(Builder):
                 return f"{target}[{self._index(at)}] = {items}"
             case "delitem":
                 return f"del {target}[{self._index(arguments[0])}]"
-            case "append":
-                return f"{target}.append({self.build(arguments[0])})"
-            case "extend":
-                return f"{target}.extend([{', '.join([self.build(x) for x in arguments[0]])}])"
+            case "append" | "appendleft":
+                return f"{target}.{method}({self.build(arguments[0])})"
+            case "extend" | "extendleft":
+                return f"{target}.{method}([{', '.join([self.build(x) for x in arguments[0]])}])"
             case "insert":
                 return f"{target}.insert({arguments[0]!r}, {self.build(arguments[1])})"
             case _:

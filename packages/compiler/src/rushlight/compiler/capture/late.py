@@ -1,11 +1,12 @@
 """Numbers that the graph computes: `loss.item()`.
 
-What a program does with them is decided before they exist, so it may keep, return and add them up, or let them meet
-tensors, but not ask how large they are. They are expressions in the lines that follow the call of the graph.
+A program may keep, return and add them up, or let them meet tensors, before they exist: they are expressions in the
+lines that follow the call of the graph. Where it asks how large they are, that is decided, see `decisions`.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,15 @@ Write = Callable[[Any], str]  # the expression, from the `Epilogue` that it beco
 
 
 class LateV(Value):
-    """A number of a known type whose value is not known before the graph ran; `tracer` if it is one element of it."""
+    """A number of a known type whose value is not known before the graph ran; `tracer` if it is one element of it.
 
-    __slots__ = ("kind", "write", "tracer")
+    `compute` gives its value in the call that is captured.
+    """
 
-    def __init__(self, kind: type, write: Write, tracer: Any = None) -> None:
-        self.kind, self.write, self.tracer = kind, write, tracer
+    __slots__ = ("kind", "write", "compute", "tracer")
+
+    def __init__(self, kind: type, write: Write, compute: Callable[[], Any], tracer: Any = None) -> None:
+        self.kind, self.write, self.compute, self.tracer = kind, write, compute, tracer
 
 
 def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
@@ -44,7 +48,8 @@ def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
     kept = recorder.tracer(meta.with_grad(False), recorder.current(value.tracer))  # as it is now
     recorder.keep.append(kept)
     number = f"{kind.__name__}({{}}.item())" if kind not in (None, own) else "{}.item()"
-    return LateV(kind or own, lambda epilogue: number.format(epilogue.tensor(kept)), kept)
+    return LateV(kind or own, lambda epilogue: number.format(epilogue.tensor(kept)),
+                 lambda: (kind or own)(session.decisions.number(recorder.current(kept))), kept)
 
 
 def arithmetic(session: Session, op: str, a: Value, b: Value) -> LateV | None:
@@ -54,13 +59,55 @@ def arithmetic(session: Session, op: str, a: Value, b: Value) -> LateV | None:
     kinds = []
     for x in (a, b):
         kind = x.kind if isinstance(x, LateV) else type(x.obj) if isinstance(x, Obj) else None
-        if kind not in (int, float) or op not in ("+", "-", "*"):
+        if kind not in (int, float) or op not in ("+", "-", "*") and not (op == "/" and _is_divisor(session, b)):
             raise Abort(f"{op} with {_NAME}")
         kinds.append(kind)
         if isinstance(x, Obj) and x.source is not None and not is_open(x):
             x.source.check_type()  # its value does not matter: the expression reads it
-    return LateV(float if float in kinds else int,
-                 lambda epilogue: f"({_operand(epilogue, a)} {op} {_operand(epilogue, b)})")
+    return LateV(float if float in kinds or op == "/" else int,
+                 lambda epilogue: f"({_operand(epilogue, a)} {op} {_operand(epilogue, b)})",
+                 lambda: _ARITHMETIC[op](_now(a), _now(b)))
+
+
+def compared(session: Session, op: str, a: Value, b: Value) -> bool | None:
+    """The outcome of a comparison with a late number, which is decided; None when it is another case."""
+    if not isinstance(a, LateV) and not isinstance(b, LateV):
+        return None
+    for x in (a, b):
+        if isinstance(x, Obj) and type(x.obj) in (int, float, bool):
+            if x.source is not None and not is_open(x):
+                x.source.check_type()
+        elif not isinstance(x, LateV):
+            return None
+    session.decisions.require(f"{op} with {_NAME}")
+    return session.decisions.take(lambda epilogue: f"{_operand(epilogue, a)} {op} {_operand(epilogue, b)}",
+                                  _COMPARISONS[op](_now(a), _now(b)), op)
+
+
+def value(session: Session, number: Value) -> Any:
+    """The value of a late number, which is decided."""
+    session.decisions.require(f"the value of {_NAME}")
+    return session.decisions.take(lambda epilogue: _operand(epilogue, number), _now(number), "item()")
+
+
+def truth(session: Session, number: Value) -> bool:
+    """Is a late number other than 0? That is decided."""
+    session.decisions.require(f"the truth of {_NAME}")
+    return session.decisions.take(lambda epilogue: f"bool({_operand(epilogue, number)})", bool(_now(number)), "bool()")
+
+
+def _now(x: LateV | Obj) -> Any:
+    return x.compute() if isinstance(x, LateV) else x.obj
+
+
+def _is_divisor(session: Session, x: Value) -> bool:
+    """Is it a number that is known not to be 0?"""
+    return isinstance(x, Obj) and type(x.obj) in (int, float) and session.concrete(x) != 0
+
+
+_ARITHMETIC = {"/": operator.truediv, "+": operator.add, "-": operator.sub, "*": operator.mul}
+_COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
+                ">=": operator.ge}
 
 
 def as_tensor(op: str, number: Value, tensor: TensorV) -> TensorV | None:
@@ -71,6 +118,28 @@ def as_tensor(op: str, number: Value, tensor: TensorV) -> TensorV | None:
     if op not in ("+", "-", "*", "/") or dtype not in (dtypes.float32, dtypes.float64):
         return None
     return TensorV(number.tracer.reshape(()).to(dtype))
+
+
+def text(value: LateV, conversion: Callable | None, spec: str) -> LateV:
+    """A late number as an f-string shows it."""
+    if value.kind not in (int, float, bool, str) or spec.endswith("c"):
+        raise Abort(f"the text of {_NAME}")
+    try:
+        format(value.kind() if conversion is None else "", spec)
+    except ValueError as error:
+        raise Abort(str(error)) from None
+    name = "" if conversion is None else conversion.__name__
+    return LateV(str, lambda epilogue: f"format({name}({_operand(epilogue, value)}), {spec!r})",
+                 lambda: format(value.compute() if conversion is None else conversion(value.compute()), spec))
+
+
+def joined(session: Session, parts: list[Value]) -> LateV:
+    """A text of which parts are late."""
+    for x in parts:
+        if not isinstance(x, LateV):
+            session.concrete(x)
+    return LateV(str, lambda epilogue: f"''.join(({', '.join(_operand(epilogue, x) for x in parts)},))",  # type: ignore[arg-type]
+                 lambda: "".join([x.compute() if isinstance(x, LateV) else x.obj for x in parts]))  # type: ignore[attr-defined]
 
 
 def _operand(epilogue: Any, x: LateV | Obj) -> str:

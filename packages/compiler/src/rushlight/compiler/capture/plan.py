@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
+from rushlight.compiler.capture.decisions import outcome
 from rushlight.compiler.capture.derived import place
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort
@@ -35,6 +36,7 @@ class Plan(NamedTuple):
     options: dict
     fallback: Callable[[tuple, dict], Any]
     counters: Any
+    otherwise: Callable[[tuple, dict, tuple], Any] | None = None  # answers calls that decide otherwise
 
 
 class Run:
@@ -108,10 +110,26 @@ class Run:
         writer.line("except Exception:")
         writer.line("failed = True", 2)
         writer.line("else:")
-        writer.line(f"failed = {' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or False}", 2)
-        if draws:
-            writer.line("if failed: give_back(seed, start)")
-        writer.line("if failed: return fallback(args, kwargs)")
+        wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
+        writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
+        undo = "give_back(seed, start); " if draws else ""
+        writer.line(f"if failed: {undo}return fallback(args, kwargs)")
+        if self.epilogue.decided:
+            self._write_decisions(writer, undo)
+            if self.epilogue.wrong:
+                writer.line(f"if {wrong}: {undo}return fallback(args, kwargs)")
+
+    def _write_decisions(self, writer: Writer, undo: str) -> None:
+        """Check that all decisions come out as they did; nothing has been changed before that."""
+        writer.held.update(otherwise=self.plan.otherwise, outcome=outcome)
+        path = self.session.decisions.path
+        for i, (lines, expression, value) in enumerate(self.epilogue.decided):
+            for line in lines:
+                writer.line(line)
+            differs = f"d{i} is not {value}" if type(value) is bool else f"outcome(d{i}) != {writer.hold(path[i])}"
+            writer.line(f"d{i} = {expression}")
+            known = f"(*{writer.hold(path[:i])}, outcome(d{i}))"
+            writer.line(f"if {differs}: {undo}return otherwise(args, kwargs, {known})")
 
     def write_later(self, writer: Writer, name_input: Callable[[Tracer], str]) -> None:
         """Put the calls of the later stages between the effects."""

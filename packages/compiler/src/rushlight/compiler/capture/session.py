@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
 from rushlight.compiler.capture import allow, late
+from rushlight.compiler.capture.decisions import Decisions
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
@@ -33,7 +34,7 @@ from rushlight.compiler.capture.value import (
     TupleV,
     Value,
 )
-from rushlight.compiler.capture.view import DictV, ExistingSetV, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, ExistingSetV, ListV
 from rushlight.core.devices import device
 from rushlight.core.layout import layout, memory_format
 from rushlight.core.meta import Meta, Size
@@ -52,8 +53,9 @@ DEPTH_LIMIT = 80
 class Session:
     """One dry run of a function."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, decides: bool = False) -> None:
         self.sizes = sizes
+        self.decisions = Decisions(self, decides)
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder(sizes)
         self.gradients = Gradients()
@@ -65,7 +67,7 @@ class Session:
         self.frames: list[Any] = []
         self.generators: list[GeneratorV] = []
         self.slots: dict[tuple[int, str], tuple[Source, str, Value]] = {}
-        self.effects: list[tuple] = []
+        self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
         self.steps = 0
 
     # frames
@@ -108,7 +110,8 @@ class Session:
             return Size(items) if value.kind is Size else value.kind(*items)
         if type(value) is SetV:
             return frozenset(value.keys)
-        late.refuse(value)
+        if type(value) is late.LateV:
+            return late.value(self, value)
         raise Abort(f"the value of a {self.type_name(value)} is needed")
 
     def plain(self, value: Value) -> Any:
@@ -168,7 +171,7 @@ class Session:
             return GeneratorType
         if type(value) is late.LateV:
             return value.kind
-        found = {ListV: list, SetV: set}.get(type(value))
+        found = {ListV: list, SetV: set, DequeV: deque}.get(type(value))
         if found is None:
             raise Abort(f"the type of a {self.type_name(value)} is needed")
         return found
@@ -217,8 +220,18 @@ class Session:
             return self._view(value, ListV)
         return None
 
+    def as_deque(self, value: Value) -> DequeV | None:
+        """The view of a deque, None for anything else."""
+        if type(value) is DequeV:
+            return value
+        if type(value) is Obj and type(value.obj) is deque:
+            found = self._view(value, DequeV)
+            found.most = value.obj.maxlen
+            return found
+        return None
+
     def as_dict(self, value: Value) -> DictV | None:
-        """The view of a dict (or OrderedDict, defaultdict excluded), None for anything else."""
+        """The view of a dict, OrderedDict or defaultdict, None for anything else."""
         if type(value) is DictV:
             return value
         if type(value) is Obj and is_dict(type(value.obj)):
@@ -314,7 +327,7 @@ def by_identity(cls: type) -> bool:
 @functools.cache
 def is_dict(cls: type) -> bool:
     """Do instances behave as dicts do? Subclasses only of the framework, where they change nothing of the protocol."""
-    if cls in (dict, OrderedDict):
+    if cls in (dict, OrderedDict, defaultdict):
         return True
     if not issubclass(cls, dict) or not cls.__module__.startswith("rushlight."):
         return False

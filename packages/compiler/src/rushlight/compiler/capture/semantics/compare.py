@@ -103,6 +103,9 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         return tensor.operator(session, RICH[op], a, b)
+    decided = late.compared(session, op, a, b)
+    if decided is not None:
+        return boolean(decided)
     late.refuse(a, b)
     known = symbolic.compared(session, RICH[op], a, b)
     if known is not None:
@@ -291,6 +294,13 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
                 return a
             if left.kind is dict and right.kind is dict:
                 return DictV({**left.load(), **right.load()})
+    if isinstance(a, SetV) and isinstance(b, SetV) and op in ("|", "&", "-", "^"):
+        keys = BINARY[op][0](a.keys, b.keys)
+        if not inplace:
+            return SetV(keys)
+        a.keys.clear()
+        a.keys.update(keys)
+        return a
     left, right = _sequence(session, a), _sequence(session, b)
     if op == "+" and left is not None:
         if inplace and left[0] is list:

@@ -80,7 +80,18 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
     if mapping is not None:
         key = key_of(session, index)
         result = mapping.get(key)
-        return raise_(KeyError, key) if result is None else result
+        if result is None:
+            factory = mapping.missing()
+            if factory is None or isinstance(factory, Obj) and factory.obj is None:
+                return raise_(KeyError, key)
+            result = call.call(session, factory, [], {})
+            mapping.set(key, result)
+        return result
+    queue = session.as_deque(value)
+    if queue is not None:
+        if type(session.concrete(index)) is not int:
+            raise Abort("a deque indexed by something else than a number")
+        return _item(session, queue.load(), index, "deque", None)
     if isinstance(value, Obj):
         if isinstance(value.obj, type):
             raise Abort("subscripting a class")
@@ -127,6 +138,13 @@ def set_item(session: Session, target: Value, index: Value, value: Value) -> Non
             raise_(IndexError, "list assignment index out of range")
         except (TypeError, ValueError) as error:
             raise Raised(error) from None
+        return
+    queue = session.as_deque(target)
+    if queue is not None:
+        at = session.concrete(index)
+        if type(at) is not int or not -len(queue.load()) <= at < len(queue.load()):
+            raise Abort("a deque indexed by something else than one of its places")
+        queue.write("setitem", at, value)
         return
     mapping = session.as_dict(target)
     if mapping is not None:
@@ -201,7 +219,7 @@ def length(session: Session, value: Value) -> int:
         if not value.tracer._meta.shape:
             raise_(TypeError, "len() of a 0-d tensor")
         return value.tracer._meta.shape[0]
-    found = session.as_list(value)
+    found = session.as_list(value) or session.as_deque(value)
     if found is not None:
         return len(found.load())
     mapping = session.as_dict(value)
@@ -232,7 +250,8 @@ def length(session: Session, value: Value) -> int:
 
 def truth(session: Session, value: Value) -> bool:
     """`bool(value)`."""
-    late.refuse(value)
+    if isinstance(value, late.LateV):
+        return late.truth(session, value)
     if (sym := symbol(value)) is not None:
         return bool(sym)
     if isinstance(value, Obj):
@@ -262,8 +281,11 @@ def truth(session: Session, value: Value) -> bool:
     mapping = session.as_dict(value)
     if mapping is not None:
         return not mapping.empty()
+    if session.as_deque(value) is not None:
+        return length(session, value) != 0
     if isinstance(value, TensorV):
-        raise Abort("control flow on the value of a tensor")
+        session.decisions.require("the truth of a tensor")
+        return late.truth(session, late.item(session, value))
     if isinstance(value, (FunctionV, MethodV, BoundBuiltin, IterV, GeneratorV)):
         return True
     method = special(session, value, "__bool__")

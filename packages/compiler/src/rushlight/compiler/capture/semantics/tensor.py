@@ -25,7 +25,7 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, ListV
 from rushlight.compiler.graph.symbolic import Sym, has_symbols
 from rushlight.core import siblings
 from rushlight.core.meta import Size
@@ -124,13 +124,16 @@ def _natively(session: Session, fn: Callable, *args: Any, **kwargs: Any) -> Valu
 
 def unwrap(session: Session, value: Value) -> Any:
     """A value as framework functions take it; the program depends on all of it."""
-    late.refuse(value)
+    if isinstance(value, late.LateV):
+        return session.concrete(value)
     match value:
         case TensorV():
             return value.tracer
         case TupleV():
             items = [unwrap(session, x) for x in value.items]
             return tuple(items) if value.kind is tuple else Size(items) if value.kind is Size else value.kind(*items)
+        case DequeV():
+            raise Abort("a deque given to a framework function")
         case ListV():
             return [unwrap(session, x) for x in value.load()]
         case DictV():
