@@ -39,11 +39,8 @@ def _apply(node: Node, known: dict[Value, Any]) -> Any:
     common = compute_dtype(declare.common_dtype(op, metas).numpy)
     arguments = []
     for i, x in enumerate(node.inputs):
-        if isinstance(x, Value):
-            wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else common
-            arguments.append(s.cast(known[x], wanted))
-        else:
-            arguments.append(x)
+        wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else common
+        arguments.append(x if x is None else s.cast(known[x] if isinstance(x, Value) else x, wanted))
     out = node.outputs[0].meta.dtype
     result = s.cast(op.scalar(*arguments), compute_dtype(out.numpy))
     return widen(narrow(result, out.numpy), out.numpy) if out in dtypes.HALF else result
