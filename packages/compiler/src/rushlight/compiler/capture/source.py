@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change the class
+
 
 class Source:
     """One node of the tree. Nodes are unique per step, so equal paths are the same object."""
@@ -90,6 +92,12 @@ class SourceTree:
     def constant(self, obj: Any) -> Source:
         """An object the entry may hold on to: a function, class, module or namespace."""
         return self._root("const", id(obj), obj)
+
+    def mro(self, cls: type) -> tuple[type, ...]:
+        """The MRO of a class; the program now depends on it."""
+        if not cls.__flags__ & IMMUTABLE_TYPE:
+            self.constant(cls).check("mro", Identity(cls.__mro__))
+        return cls.__mro__
 
     def _root(self, step: str, key: Any, example: Any) -> Source:
         found = self.roots.get((step, key))

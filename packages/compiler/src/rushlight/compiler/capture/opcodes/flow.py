@@ -48,7 +48,10 @@ def keyword_arguments(frame: Frame, value: Value) -> dict[str, Value]:
     mapping = frame.session.as_dict(value)
     if mapping is None:
         raise Abort("unpacking a mapping that is no dict")
-    return dict(mapping.load())
+    named = mapping.load()
+    if not all(type(key) is str for key in named):
+        raise Abort("keyword arguments that are no strings")
+    return dict(named)
 
 
 def push_method(frame: Frame, name: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from types import FunctionType, ModuleType
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call
-from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import BoundBuiltin, CellV, MethodV, Obj, Value, constant
 
 
@@ -76,12 +77,15 @@ def of_leaf_object(session: Session, value: Obj, name: str) -> Value:
 def of_enum(session: Session, value: Obj, name: str) -> Value:
     """Attributes of an enum member: its name and value, and what its class defines."""
     member = session.concrete(value)
-    if name in ("name", "value", "_name_", "_value_"):
-        found = getattr(member, name)
-        if not immutable(found):
-            raise Abort("the value of an enum member")
-        return constant(found)
     found, node = attr.lookup(session, type(member), name)
+    if name in ("_name_", "_value_") or any(found is Enum.__dict__[n] for n in ("name", "value")):
+        if node is not None:
+            node.check_identity()
+        attributes = session.attributes(Obj(member, session.tree.constant(member)))
+        kept = attributes and attributes.get(f"_{name.strip('_')}_")
+        if kept is None:
+            raise Abort("an enum member without name and value")
+        return kept
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node), value)
     if isinstance(found, property):
