@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,3 +103,38 @@ def graph_of() -> Any:
         return capture(fn, args, kwargs, lambda graph, metas, options: (lambda inputs: []), {}, lambda a, k: None).graph
 
     return capture_it
+
+
+@functools.cache
+def _traps() -> list[Callable]:
+    """All trap tests that need nothing but `check`."""
+    found = []
+    for path in sorted(Path(__file__).parent.glob("test_traps_*.py")):
+        spec = spec_from_file_location(f"guard_{path.stem}", path)
+        module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look their module up there
+        spec.loader.exec_module(module)
+        for name, test in vars(module).items():
+            if name.startswith("test_") and list(inspect.signature(test).parameters) == ["check"]:
+                found.append(test)
+    return found
+
+
+@pytest.fixture
+def traps() -> list[Callable]:
+    """All trap tests that need nothing but `check`."""
+    return _traps()
+
+
+@pytest.fixture
+def somebody_notices(traps: list[Callable]) -> Callable[[], bool]:
+    """The question whether a trap fails."""
+
+    def fails() -> bool:
+        for test in traps:
+            try:
+                test(Check())
+            except Exception:
+                return True
+        return False
+
+    return fails

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.codegen.parts import Step
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Node, Value
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of, prims
-from rushlight.kernels.cpu import allocator, blas, gemm
+from rushlight.kernels.cpu import allocator, blas, gemm, targets
+from rushlight.kernels.layout import broadcast_strides, merge_dims
 
 # Folds of fewer elements are left to numpy.
 WORTH_A_LOOP = 32
@@ -31,6 +34,9 @@ def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
         if node.op in (prims.matmul, prims.linear, prims.linear_weight_grad) and _product(source, node):
             return True
         if (whole := small.whole_call(node)) is not None:
+            if source.native:
+                _LOSSES[node.op](source, node, *whole)
+                return True
             function, operands = source.hold(f"small_{node.op.name}", whole[0]), map(source.memory, whole[1])
             source.line(f"{_targets(source, node)} = {function}({', '.join(operands)})", node)
             return True
@@ -84,12 +90,9 @@ def _product(source: Source, node: Node) -> bool:
     out = node.outputs[0]
     if (found := small.product(node)) is not None:
         (kernel, tasks, words, numbers), operands = found
-        target = source.name(out)
-        a, b, added, *_ = [*map(source.memory, operands), target]
-        source.line(f"{target} = {source.empty(out.meta)}")
-        call, known, factors = source.hold("product", kernel), source.hold("words_0", words), source.hold("f", numbers)
-        source.line(f"{call}(0, {tasks}, {known}, {a}, {b}, {target}, {added}, {factors})", node)
-        source.owned.add(out)
+        source.make(out)
+        a, b, added, *_ = [*operands, out]
+        source.call("product", kernel, [0, tasks, words, a, b, out, added, numbers], node.op.name)
         return True
     if node.op is prims.linear:
         return False
@@ -123,6 +126,37 @@ def _product(source: Source, node: Node) -> bool:
     return True
 
 
+# losses
+
+
+def _cross_entropy(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
+    (loop, tasks, layout), (total_of, rows, words) = run.calls
+    (x, target), (loss, log_sum) = operands, node.outputs
+    losses, wrong = Value(meta(x.meta.dtype, (rows,))), Value(meta(dtypes.int64, (1,)))
+    for value in (losses, log_sum, loss, wrong):
+        source.make(value)
+    source.zero(wrong)
+    source.call("losses", loop, [0, tasks, layout, losses, log_sum, x, target], node.op.name)
+    source.call("total", total_of, [0, rows, words, loss, wrong, losses, target], node.op.name)
+    check = partial(targets.checked, node.op.name, classes=x.meta.shape[1], ignore_index=node.params[0])
+    source.check(wrong, check, target)
+    source.forget([losses, wrong])
+
+
+def _cross_entropy_backward(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
+    (scales_of, rows, words), (loop, tasks, layout, ignored) = run.calls
+    (grad, x, target, log_sum), (out,) = operands, node.outputs
+    scale = Value(meta(x.meta.dtype, (rows,)))
+    for value in (scale, out):
+        source.make(value)
+    source.call("scales", scales_of, [0, rows, words, scale, grad, target], node.op.name)
+    source.call("gradient", loop, [0, tasks, layout, out, x, target, ignored, log_sum, scale], node.op.name)
+    source.forget([scale])
+
+
+_LOSSES = {prims.cross_entropy: _cross_entropy, prims.cross_entropy_backward: _cross_entropy_backward}
+
+
 def _readable(m: Meta) -> bool:
     """Can BLAS read the matrices in place?"""
     row, column = m.strides[-2:]
@@ -152,8 +186,21 @@ def ufunc_of(node: Node) -> tuple[Callable, list] | None:
 
 def _ufunc(source: Source, node: Node, function: Callable, operands: list, dying: list[Value]) -> None:
     out = node.outputs[0].meta
-    arguments = [source.name(x) if isinstance(x, Value) else source.hold("number", x) for x in operands]
     reused = source.reusable(out, dying)
+    loop = _inner_loop(out, function, operands) if source.native else None
+    if loop is not None:
+        if reused is None:
+            source.make(node.outputs[0])
+        else:
+            source.take_over(node.outputs[0], reused)
+        texts = [source.memory(x) if isinstance(x, Value) else source.hold("number", x) for x in operands]
+        target = source.name(node.outputs[0])
+        name = source.hold(function.__name__, function)
+        views = [source.name(x) if isinstance(x, Value) else text for x, text in zip(operands, texts)]
+        loop.arguments += [source.place(x) for x in (*operands, node.outputs[0])]
+        source.add_step(loop, f"{name}({', '.join(views)}, out={target})  # {node.op.name}")
+        return
+    arguments = [source.name(x) if isinstance(x, Value) else source.hold("number", x) for x in operands]
     if reused is not None:
         arguments.append(f"out={source.name(reused)}")
     elif (
@@ -165,6 +212,25 @@ def _ufunc(source: Source, node: Node, function: Callable, operands: list, dying
     source.owned.add(node.outputs[0])
     name = source.hold(getattr(function, "__name__", node.op.name), function)
     source.line(f"{source.name(node.outputs[0])} = {name}({', '.join(arguments)})", node)
+
+
+def _inner_loop(out: Meta, function: Callable, operands: list) -> Step | None:
+    """The call of a ufunc's inner loop over all elements at once; None where one loop does not reach them."""
+    from rushlight.core.native_plans import inner_loop  # it imports llvmlite
+
+    compute = next((x.meta.numpy for x in operands if isinstance(x, Value)), out.numpy)
+    metas = [x.meta if isinstance(x, Value) else None for x in operands]
+    same = all(m.numpy is compute if m else x.dtype is compute for x, m in zip(operands, metas))
+    found = inner_loop(function, compute, out.numpy) if same and out.contiguous and out.numel else None
+    if found is None:
+        return None
+    strides = [(0,) * out.ndim if m is None else broadcast_strides(m.shape, m.strides, out.shape) for m in metas]
+    sizes, steps = merge_dims(range(out.ndim), out.shape, [*strides, out.strides])
+    if len(sizes) > 1:
+        return None
+    items = [*[compute.itemsize] * len(operands), out.dtype.itemsize]
+    dims = np.array([*sizes, 1][:1], np.int64)
+    return Step("loop", found[0], [dims, np.array([[*s, 0][0] * n for s, n in zip(steps, items)], np.int64), found[1]])
 
 
 # the rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -32,18 +33,18 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
     left = list(dying)
     for value in results:
         reused = source.reusable(value.meta, left)
-        if reused is not None:
+        if reused is None:
+            source.make(value)
+        else:
             left.remove(reused)
-        source.line(f"{source.name(value)} = {source.name(reused) if reused is not None else source.empty(value.meta)}")
-        source.owned.add(value)
+            source.take_over(value, reused)
     # The metadata is guarded, so the walk through memory is known now.
     shape = results[0].meta.shape
     strides = [broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in (*results, *operands)]
     if 0 < size < 2 * kernel.grain:
         walk = plan_layout(shape, strides)
-        loop = source.hold("fused_0", kernel.loop(walk.walks, walk.rank))
-        layout = "" if walk.flat else f"{source.hold('layout_0', walk.packed())}, "
-        source.line(f"{loop}(0, {size}, {layout}{source.listed([*results, *operands])})  # {words}")
+        layout = [] if walk.flat else [walk.packed()]
+        source.call("fused_0", kernel.loop(walk.walks, walk.rank), [0, size, *layout, *results, *operands], words)
     elif size:
         loop = source.hold("fused_0", NativeLoop(lambda: kernel.bind(shape, strides), *_ufunc(group, kernel)))
         source.line(f"{loop}.run({source.listed([*results, *operands])})  # {words}")
@@ -87,13 +88,15 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
         )
     kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
     run = kernel.planned(_like(meta(out.dtype, kept)), *[_like(v.meta) for v in operands], axes=axes)
-    result = source.name(node.outputs[0])
-    source.line(f"{result} = {source.empty(meta(out.dtype, kept))}")
-    words = ", ".join([n.op.name for n in group.nodes])
-    source.line(f"{source.hold('fold_0', run)}({result}, {source.listed(operands)})  # {words}")
+    result, words = node.outputs[0], ", ".join([n.op.name for n in group.nodes])
+    if isinstance(run, partial):  # a single call
+        source.make(result)
+        source.call("fold_0", run.func, [*run.args, result, *operands], words)
+        return kernel
+    source.make(result, meta(out.dtype, kept))
+    source.line(f"{source.hold('fold_0', run)}({source.name(result)}, {source.listed(operands)})  # {words}")
     if kept != out.shape:
-        source.line(f"{result} = {result}.reshape({out.shape})")
-    source.owned.add(node.outputs[0])
+        source.line(f"{source.name(result)} = {source.name(result)}.reshape({out.shape})")
     return kernel
 
 

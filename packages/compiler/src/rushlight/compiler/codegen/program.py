@@ -24,6 +24,7 @@ from rushlight.compiler import _logs
 from rushlight.compiler._verify import verified
 from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write_call
 from rushlight.compiler.codegen.loops import write_fold, write_loop
+from rushlight.compiler.codegen.parts import Part, build
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.lower import small
@@ -40,17 +41,45 @@ class Program:
         self.graph = simplified(graph)
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
+        steps = [(group, self._results(group, groups)) for group in groups]
         source = Source()
-        self._quiet = self._write(source, [(group, self._results(group, groups)) for group in groups])
-        self.source = "def program(inputs):\n" + "\n".join(source.lines) + "\n"
-        exec(compile(self.source, "<rushlight program>", "exec"), source.namespace)  # noqa: S102  our own text
+        self._quiet, self._native = self._write(source, steps), None
+        whole = self._whole(source)
+        if whole is not None:
+            self.kernels.clear()
+            source = Source(native=False)
+            self._quiet = self._write(source, steps)
+        _return_outputs(source, self.graph)
+        self.source = "\n\n".join([*source.parts, "def program(inputs):\n" + "\n".join(source.lines) + "\n"])
+        driver = self.source[self.source.rindex("def program(") :]
+        exec(compile(driver, "<rushlight program>", "exec"), source.namespace)  # noqa: S102  our own text
         self._run = source.namespace["program"]
+        if whole is not None:
+            part, roots = whole
+            self._native = build(part, self.graph.inputs, roots, lambda *inputs: tuple(self._run(list(inputs))),
+                                 [v.meta for v in self.graph.outputs])
+
+    def _whole(self, source: Source) -> tuple[Part, list[Value]] | None:
+        """The part that is all of the program, and what its outputs lie in; None where there is more to do."""
+        part, outputs = source.part, self.graph.outputs
+        if part is None or not part.steps or source.lines != source.beginning:
+            return None
+        roots = [part.root(v) for v in outputs]
+        if not set(roots) <= set(part.made) or len(set(roots)) < len(roots) or any(v in source.views for v in outputs):
+            return None
+        return part, roots
 
     def __call__(self, inputs: list) -> list:
+        if self._native is not None:
+            return [*self._native(*inputs)]
         return self.consume(list(inputs))
 
     def consume(self, inputs: list) -> list:
         """Run on a list that is emptied, so that memory can be used again as soon as the program is done with it."""
+        if self._native is not None:
+            results = [*self._native(*inputs)]
+            inputs.clear()
+            return results
         if self._quiet:
             return quiet(self._run, inputs)
         with np.errstate(all="ignore"):
@@ -80,7 +109,6 @@ class Program:
             else:
                 quiet_steps &= write_call(source, group.nodes[0], dying)
             source.forget(dying)
-        _return_outputs(source, self.graph)
         return quiet_steps
 
 
@@ -95,6 +123,7 @@ def _read_inputs(source: Source, graph: Graph) -> None:
         if dropped:
             source.line(f"del {', '.join(dropped)}")
     source.line("inputs.clear()")
+    source.beginning = [*source.lines]
 
 
 def _return_outputs(source: Source, graph: Graph) -> None:

@@ -20,6 +20,7 @@ from rushlight.compiler.capture.session import is_dict
 from rushlight.compiler.capture.source import Source, SourceTree
 from rushlight.compiler.native import guard_code as g
 from rushlight.compiler.native import layouts
+from rushlight.compiler.native.guard_objects import MOST_SEEN
 
 _MOST_ASKED, _MOST_NODES = 60, 5000
 _IDENTICAL = (type(None), bool, type(...), type(NotImplemented))
@@ -264,12 +265,12 @@ class _Record:
         if self.tree.leaves:
             self._several(g.LEAVES, list(self.tree.leaves))
         for written, others in self.tree.apart:
-            if len(written) > g.MOST_SEEN:
+            if len(written) > MOST_SEEN:
                 raise Unsupported
             self._add(g.MEMORY, x=len(written), y=len(others), z=self._registers([*written, *others]))
 
     def _several(self, what: int, nodes: list[Source]) -> None:
-        if len(nodes) > g.MOST_SEEN:
+        if len(nodes) > MOST_SEEN:
             raise Unsupported
         self._add(what, x=len(nodes), y=self._registers(nodes))
 

@@ -49,7 +49,7 @@ def _code() -> Any:
 
 @cache
 def _table() -> np.ndarray:
-    from rushlight.compiler.native import guard_code as g
+    from rushlight.compiler.native import guard_objects as g
     from rushlight.core import records
 
     table = np.zeros(g.OWN_LENGTH, np.int64)
@@ -83,7 +83,13 @@ def version_tag(cls: type) -> int:
     CPython keeps it for its caches of attributes: it is never given twice, and 0 from a change to the next look.
     """
     getattr(cls, "__init__", None)  # gives a tag to a class that has none
-    return ctypes.c_uint.from_address(id(cls) + _guard_code().VERSION_TAG).value
+    return _tag(cls)
+
+
+def _tag(cls: type) -> int:
+    from rushlight.compiler.native.guard_objects import VERSION_TAG
+
+    return ctypes.c_uint.from_address(id(cls) + VERSION_TAG).value
 
 
 def is_plain_tensor(cls: type) -> bool:
@@ -98,12 +104,6 @@ def function_part(name: str) -> int:
 
     return records.c_function({"code": "PyFunction_GetCode", "defaults": "PyFunction_GetDefaults",
                                "kwdefaults": "PyFunction_GetKwDefaults"}[name])
-
-
-def _guard_code() -> Any:
-    from rushlight.compiler.native import guard_code
-
-    return guard_code
 
 
 def _classes_as_known() -> bool:
@@ -123,7 +123,7 @@ def _classes_as_known() -> bool:
     ]
     for change in changes:
         change()
-        now = ctypes.c_uint.from_address(id(Derived) + _guard_code().VERSION_TAG).value
+        now = _tag(Derived)
         if now in seen:
             return False
         seen.append(version_tag(Derived))

@@ -65,6 +65,7 @@ def cross_entropy(
             targets.checked("cross_entropy", target, classes, ignore_index)  # finds which one it is
         return total, log_sum
 
+    run.calls = (loop, tasks, layout), (total_of, rows, words)  # type: ignore[attr-defined]  # for native programs
     return run
 
 
@@ -84,6 +85,7 @@ def cross_entropy_backward(
         loop(0, tasks, layout, out, x, target, ignored, log_sum, scale)
         return out
 
+    run.calls = (scales_of, rows, words), (loop, tasks, layout, ignored)  # type: ignore[attr-defined]
     return run
 
 

@@ -1,0 +1,185 @@
+"""Guards as machine code: they notice what guards in Python notice, and each kind of instruction is needed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import timeit
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.compiler import _config
+from rushlight.compiler.native import guard_code, guard_records, layouts
+
+pytestmark = pytest.mark.skipif(not layouts.ready(), reason="this interpreter has no native calls")
+
+# For each instruction a trap that catches programs whose guards lack it. Those that look at types, or at the number of
+# arguments, keep machine code from reading what is not there: without them it would crash.
+NEEDED = {
+    "IS": "test_gradient_changed_inside", "IS_NOT": "test_something_becomes_none",
+    "SAME": "test_one_list_by_two_paths", "DIFFERENT": "test_same_tensor_twice_without_writes",
+    "ABSENT": "test_class_attribute_shadowed_by_instance", "COUNT": "test_length_after_append",
+    "EMPTY": "test_hooks", "KEYS": "test_dict_order_matters", "BITS": "test_nan_and_zero_signs",
+    "TEXT": "test_property_and_its_replacement", "TAG": "test_class_attribute_in_base_shadowed",
+    "CODE": "test_code_swapped", "LEAVES": "test_different_leaves_become_one", "ASK": "test_full_becomes_empty",
+    "MEMORY": "test_input_changed_in_place", "DISTINCT": "test_one_list_by_two_paths",
+}  # fmt: skip
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Guards are native from the second call on."""
+    monkeypatch.setattr(_config, "CALLS_BEFORE_NATIVE_GUARDS", 0)
+    made = []
+    original = guard_records.native_guard
+
+    def native_guard(*args):
+        made.append(original(*args))
+        return made[-1]
+
+    monkeypatch.setattr(guard_records, "native_guard", native_guard)
+    return made
+
+
+def test_traps_pass(check, traps, at_once):
+    for test in traps:
+        test(type(check)())
+    assert sum(guard is not None for guard in at_once) > 0.8 * len(at_once)
+
+
+@pytest.mark.parametrize("kind", NEEDED)
+def test_traps_need_each_instruction(check, traps, at_once, kind, monkeypatch):
+    (trap,) = [test for test in traps if test.__name__ == NEEDED[kind]]
+    trap(type(check)())
+    add, code = guard_records._Record._add, getattr(guard_code, kind)
+
+    def without(self, what, *operands, **more):
+        if what != code:
+            add(self, what, *operands, **more)
+
+    monkeypatch.setattr(guard_records._Record, "_add", without)
+    with pytest.raises((AssertionError, RuntimeError)):
+        trap(type(check)())
+
+
+def is_native(state):
+    """Is the first entry of a compiled function native?"""
+    return state.entries[0].run.__name__ == "entry" and "guard" in state.entries[0].run.__globals__
+
+
+def model():
+    return nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+
+
+def test_other_attributes_of_a_class_are_none_of_its_business(check, at_once):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    net = Net()
+    call = check.compile(net)
+    x = torch.ones(1, 2)
+    expected = net(x)
+    for n in range(6):
+        assert call(x).equal(expected)
+        Net.note = n  # a new version of the class: Python answers once, and the guard is made anew
+    call(x), call(x)
+    (state,) = check.states
+    assert len(state.entries) == 1
+    assert is_native(state)
+    Net.forward = lambda self, x: x
+    assert call(x).equal(x)
+
+
+def test_keywords_and_their_order(check, at_once):
+    def scenario(compile):
+        c = compile(lambda x, **named: [(key, value * x) for key, value in named.items()])
+        x = torch.ones(1)
+        return [c(x, a=x), c(x, a=x), c(x, b=x), c(x, a=x, b=x), c(x, b=x, a=x), c(x, b=x, a=x)]
+
+    check(scenario)
+
+
+def test_dicts_with_other_keys_are_left_to_python(check, at_once):
+    net = model()
+
+    def scenario(compile):
+        c = compile(net)
+        x = torch.ones(1, 2)
+        seen = [c(x), c(x)]
+        vars(net)[1] = 2
+        seen.append(c(x))
+        del vars(net)[1]
+        return [*seen, c(x)]
+
+    check(scenario)
+
+
+def test_equal_keys_that_are_other_objects(check, at_once):
+    def scenario(compile):
+        options = {"scale one": 2.0}
+        c = compile(lambda x: x * options["scale one"])
+        seen = [c(torch.ones(1)), c(torch.ones(1))]
+        options.clear()
+        options["".join(["scale", " one"])] = 2.0
+        return [*seen, c(torch.ones(1)), c(torch.ones(1))]
+
+    check(scenario, variants=1)
+
+
+def test_membership(check, at_once):
+    def scenario(compile):
+        flags = {"a": 1}
+        c = compile(lambda x: x + 1 if "a" in flags else x - 1)
+        seen = [c(torch.ones(1)), c(torch.ones(1))]
+        flags.pop("a")
+        seen += [c(torch.ones(1)), c(torch.ones(1))]
+        flags["a"] = None
+        return [*seen, c(torch.ones(1))]
+
+    check(scenario, variants=2)
+
+
+def test_nothing_is_kept_or_lost(at_once):
+    net, x = model(), torch.ones(4, 2)
+    call = torch.compile(net, backend="eager")
+    with torch.no_grad():
+        for _ in range(3):
+            call(x)
+        watched = [x, net, *net.parameters(), net[0].__dict__, net._modules, call._compiled_call._rushlight_state]
+        before = [sys.getrefcount(thing) for thing in watched]
+        for _ in range(300):
+            call(x)
+        assert [sys.getrefcount(thing) for thing in watched] == before
+
+
+def test_threads(at_once):
+    net, results = model(), []
+    call = torch.compile(net)
+    inputs = [torch.full((4, 2), float(n)) for n in range(8)]
+    expected = [net(x) for x in inputs]
+
+    def work():
+        for _ in range(100):
+            results.extend(torch.equal(call(x), y) for x, y in zip(inputs, expected))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2400 and all(results)
+
+
+def test_a_module_with_20_parameters_is_cheap(at_once):
+    net, x = nn.Sequential(*[nn.Linear(4, 4) for _ in range(10)]), torch.ones(1, 4)
+    call = torch.compile(net, backend=lambda graph, metas, options: lambda inputs: [x])
+    with torch.no_grad():
+        call(x), call(x)
+        assert min(timeit.repeat(lambda: call(x), number=200, repeat=9)) / 200 < 20e-6  # 3 us on a quiet machine

@@ -1,0 +1,110 @@
+"""Kernels in a row as one native call: fresh results, errors, threads. That they give the right numbers `test_fusion`
+finds out, on random graphs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import rushlight as torch
+from rushlight.compiler.codegen.program import Program
+from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.native.programs import ready
+from rushlight.core.meta import meta
+from rushlight.core.op import prims
+from rushlight.ops.cross_entropy import cross_entropy
+
+pytestmark = pytest.mark.skipif(not ready(), reason="this interpreter has no native calls")
+F32 = torch.float32
+
+
+def layers(graph: Graph, count: int = 3):
+    """An input, and what `count` layers make of it, with what they make between."""
+    x = graph.input(meta(F32, (4, 8)))
+    values = [x]
+    for _ in range(count):
+        weight = graph.input(meta(F32, (8, 8)))
+        values.append(graph.call(prims.tanh, (graph.call(prims.matmul, (values[-1], weight)),)))
+    return values
+
+
+def inputs_of(graph: Graph):
+    torch.manual_seed(0)
+    return [torch.randn(v.meta.shape) for v in graph.inputs]
+
+
+def expected(inputs):
+    x, *weights = inputs
+    results = []
+    for weight in weights:
+        x = (x @ weight).tanh()
+        results.append(x)
+    return results
+
+
+def test_a_program_of_kernels_is_one_call():
+    graph = Graph()
+    values = layers(graph)
+    graph.output(values[2:])
+    program, inputs = Program(graph), inputs_of(graph)
+    assert program._native is not None
+    first, again = program(inputs), program(inputs)
+    for x, y, z in zip(first, again, expected(inputs)[1:], strict=True):
+        torch.testing.assert_close(x, z)
+        assert x.equal(y) and x._array is not y._array and x.storage() is not y.storage()
+        assert x._array.base is None and x._meta is y._meta and not x.requires_grad
+
+
+def test_what_is_no_kernel_stands_between_parts():
+    graph = Graph()
+    values = layers(graph)
+    turned = graph.call(prims.permute, (values[-1],), ((1, 0),))
+    summed = graph.call(prims.cumsum, (turned,), (1, F32, False))
+    graph.output([graph.call(prims.tanh, (graph.call(prims.matmul, (summed, values[1])),)), values[1]])
+    program, inputs = Program(graph), inputs_of(graph)
+    assert program._native is None and program.source.count("def part_") == 2
+    first, *_, last = expected(inputs)
+    for x, y in zip(program(inputs), [(last.T.cumsum(1) @ first).tanh(), first], strict=True):
+        torch.testing.assert_close(x, y)
+
+
+def test_large_results_come_from_the_pool_and_not_from_parts():
+    graph = Graph()
+    x = graph.input(meta(F32, (400, 400)))
+    graph.output([graph.call(prims.tanh, (graph.call(prims.exp, (x,)),))])
+    assert Program(graph)._native is None
+
+
+def test_wrong_targets_raise_as_they_do_eagerly():
+    x, target = torch.randn(6, 3), torch.tensor([0, 1, 2, 3, 0, 1])
+    graph = Graph()
+    inputs = [graph.input(v._meta) for v in (x, target)]
+    loss, log_sum = graph.call(prims.cross_entropy, (*inputs, None), (-100, "mean"))
+    graph.output([graph.call(prims.tanh, (loss,)), log_sum])
+    program = Program(graph)
+    with pytest.raises(IndexError, match="Target 3 is out of bounds"):
+        program([x, target])
+    right = torch.where(target < 3, target, -100)
+    found, _ = program([x, right])
+    torch.testing.assert_close(found, cross_entropy(x, right).tanh())
+
+
+def test_calls_on_several_threads():
+    graph = Graph()
+    values = layers(graph, 6)
+    graph.output([values[-1]])
+    program, wrong = Program(graph), []
+    calls = [[torch.randn(v.meta.shape) for v in graph.inputs] for _ in range(6)]
+    right = [program(inputs)[0] for inputs in calls]
+
+    def work():
+        for _ in range(200):
+            wrong.extend(1 for inputs, y in zip(calls, right) if not program(inputs)[0].equal(y))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
