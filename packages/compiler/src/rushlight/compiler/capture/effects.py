@@ -83,9 +83,10 @@ class Epilogue(Builder):
             counted = f", {times}" if times != 1 else ""
             effects.append(f"write_back({name}, {self._output(value, None)}{counted})")
         self._write_logs(start, stop, effects)
-        for tracer, value in {id(tracer): (tracer, value) for tracer, value in gradients
-                              if tracer._origin is not None}.values():
-            effects.append(f"set_grad({self.source(tracer._origin)}, {self.build(value)})")
+        last = {id(tracer): (tracer, value) for tracer, value in gradients if tracer._origin is not None}.values()
+        if last:
+            leaves = "".join(f"{self.source(tracer._origin)}, " for tracer, _ in last)
+            effects.append(f"set_grads(({leaves}), ({''.join(f'{self.build(value)}, ' for _, value in last)}))")
         for after, shown, options in self.session.printed:
             if after == self.calls:
                 named = [f"{name}={self.build(value)}" for name, value in options.items()]

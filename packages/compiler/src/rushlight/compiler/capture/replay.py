@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor
 
@@ -30,18 +33,31 @@ def spent_class(op: Op) -> type:
 def spent(result: Tensor, node: type) -> Tensor:
     """Give a result the history that a backward pass left: it requires grad, but there is nothing to go back through.
     """
-    from rushlight.autograd.recorder import attach
-
-    attach(result, node(), 0)
+    _autograd()[0](result, node(), 0)
     return result
 
 
 def set_grad(x: Tensor, grad: Tensor | None) -> None:
     """`x.grad = grad` for a gradient that is known to fit."""
-    from rushlight.autograd.state import state_of  # only programs with gradients need rushlight-autograd
+    _autograd()[1](x).grad = grad
 
-    state_of(x).grad = grad
+
+def set_grads(leaves: tuple, grads: tuple) -> None:
+    """`set_grad` for several leaves."""
+    _, state_of, kind = _autograd()
+    for x, grad in zip(leaves, grads):
+        state = x._auto
+        (state if type(state) is kind else state_of(x)).grad = grad
+
+
+@cache
+def _autograd() -> tuple[Any, Any, type]:
+    """`attach`, `state_of` and the class of its results: of the package that only programs with gradients need."""
+    from rushlight.autograd.recorder import attach
+    from rushlight.autograd.state import AutogradState, state_of
+
+    return attach, state_of, AutogradState
 
 
 FUNCTIONS = {"write_back": write_back, "written": written, "new": object.__new__, "set_slot": object.__setattr__,
-             "set_grad": set_grad, "spent": spent}
+             "set_grad": set_grad, "set_grads": set_grads, "spent": spent}
