@@ -122,26 +122,38 @@ def test_winograd(n, groups, channels, filters, height, width, above, beside, la
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.tuples(st.integers(1, 3), st.integers(2, 9)), st.tuples(*[st.integers(1, 40)] * 2),
-    st.tuples(*[st.integers(1, 5)] * 2), st.tuples(st.integers(1, 3), st.integers(1, 2)),
-    st.tuples(*[st.integers(0, 4)] * 2), st.booleans(),
+    st.tuples(st.integers(1, 3), st.integers(2, 5)), st.tuples(st.integers(1, 300), st.integers(1, 80)),
+    st.sampled_from([(1, 1), (3, 3), (2, 4), (3, 1)]), st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    st.tuples(*[st.integers(0, 4)] * 2), st.sampled_from([(1, 1), (2, 3)]), st.booleans(),
 )  # fmt: skip
-def test_small_planes_with_a_filter_for_each_channel(planes, size, kernel, stride, padding, biased):
-    out = tuple([(n + 2 * p - k) // s + 1 for n, k, s, p in zip(size, kernel, stride, padding)])
+def test_planes_with_a_filter_for_each_channel(planes, size, kernel, stride, padding, dilation, biased):
+    out = tuple(
+        [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)]
+    )
     if min(out) < 1:
         return
     random = np.random.default_rng(0)
     x = random.standard_normal((*planes, *size)).astype(np.float32)
     w = random.standard_normal((planes[1], 1, *kernel)).astype(np.float32)
+    g = random.standard_normal((*planes, *out)).astype(np.float32)
     bias = random.standard_normal(planes[1]).astype(np.float32) if biased else None
-    assert depthwise_planes.takes(x, w, out, stride, (1, 1), planes[1]) == (out[1] <= 32)
-    found = depthwise_planes.conv(x, w, bias, out, stride, padding)
-    expected = depthwise.conv(conv.padded(x, padding), w, out, stride, (1, 1))
+    assert depthwise_planes.takes(x, kernel, out, stride, padding, dilation, planes[1], planes[1])
+    padded = conv.padded(x, padding)
+    found = depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
+    expected = depthwise.conv(padded, w, out, stride, dilation)
     if bias is not None:
         expected += bias[:, None, None]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    by_w = depthwise_planes.conv_weight(x, g, kernel, stride, padding, dilation)
+    np.testing.assert_allclose(by_w, depthwise.weight(padded, g, kernel, stride, dilation), rtol=1e-4, atol=1e-3)
+    around = depthwise_planes.turned(kernel, stride, padding, dilation)
+    if around:
+        by_x = depthwise.transpose(g, w, padded.shape[2:], stride, dilation)[conv._inside(size, padding)]
+        turned = depthwise_planes.conv(g, w[..., ::-1, ::-1], None, size, stride, around, dilation)
+        np.testing.assert_allclose(turned, by_x, rtol=1e-5, atol=1e-4)
     x[:, 1] = np.nan  # what a row reads beyond its plane does not count
-    np.testing.assert_array_equal(depthwise_planes.conv(x, w, bias, out, stride, padding)[:, 0], found[:, 0])
+    again = depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
+    np.testing.assert_array_equal(again[:, 0], found[:, 0])
 
 
 def test_the_error_of_winograd_is_that_of_its_points():

@@ -6,7 +6,7 @@
 | way | for |
 | --- | --- |
 | `winograd` | 3 x 3 filters with stride 1 in float32, where it is faster |
-| `depthwise_planes` | one filter for each channel in float32, rows of at most 32 outputs |
+| `depthwise_planes` | one filter for each channel, up to 7 x 7, in row-major planes |
 | `conv_native` | all else in float32 and float64 that is worth compiled code |
 | one matrix product per sample | small arrays, kernels of one element, stride 1 |
 | `depthwise`, a numpy pass per element of the kernel | small arrays, one filter for each channel |

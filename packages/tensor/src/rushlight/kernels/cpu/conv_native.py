@@ -7,15 +7,20 @@ input. Arrays are read with the strides they have (channels last, gradients of s
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, conv_plan, depthwise_planes, native, winograd
+from rushlight.kernels.cpu import allocator, conv_plan, depthwise_planes, gemm, native, winograd
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import laid_out
 from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, DEPTHWISE, DEPTHWISE_TILE, PACK
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
+
+# Channels from which on kernels of one element are matrix products: 0.6 to 0.9 of the time of the loops, from 64
+# channels on 28 x 28 to 1024 on 14 x 14; with 32, 1.25 of it.
+DEEP = 48
 
 
 def usable(x: np.ndarray, products: int) -> bool:
@@ -33,10 +38,12 @@ def conv(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
+    if _is_product(x, w, stride, padding, groups):
+        return _product(w.reshape(w.shape[:2]), x, bias)
     if winograd.pays(x, w.shape[1], w.shape[0] // groups, w.shape[2:], out, stride, dilation):
         return winograd.conv(x, w, bias, out, padding, groups)
-    if depthwise_planes.takes(x, w, out, stride, dilation, groups):
-        return depthwise_planes.conv(x, w, bias, out, stride, padding)
+    if depthwise_planes.takes(x, w.shape[2:], out, stride, padding, dilation, groups, w.shape[0]):
+        return depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
     y = allocator.empty((x.shape[0], w.shape[0], *out), x.dtype)
     return _correlate(conv_plan.forward, x, w, bias, y, stride, padding, dilation, groups)
 
@@ -46,12 +53,28 @@ def conv_transpose(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """The transpose of `conv` as a map of its input: (N, C, *out)."""
+    if _is_product(x, w, stride, padding, groups) and x.shape[2:] == out:
+        return _product(w.reshape(w.shape[:2]).T, x, bias)
     if winograd.pays(x, w.shape[0] // groups, w.shape[1], w.shape[2:], out, stride, dilation):
         turned = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
         turned = turned.reshape(-1, *turned.shape[2:])
         return winograd.conv(x, turned, bias, out, tuple([2 - p for p in padding]), groups)
+    around = depthwise_planes.turned(w.shape[2:], stride, padding, dilation)
+    if around and depthwise_planes.takes(x, w.shape[2:], out, stride, around, dilation, groups, w.shape[1] * groups):
+        return depthwise_planes.conv(x, w[..., ::-1, ::-1], bias, out, stride, around, dilation)
     y = allocator.empty((x.shape[0], w.shape[1] * groups, *out), x.dtype)
     return _correlate(conv_plan.transposed, x, w, bias, y, stride, padding, dilation, groups)
+
+
+def _is_product(x: np.ndarray, w: np.ndarray, stride: Sizes, padding: Sizes, groups: int) -> bool:
+    """Is every output of the products of one matrix and the channels of the input's elements?"""
+    plain = prod(w.shape[2:]) == max(stride) == groups == 1 and not any(padding)
+    return plain and x.shape[1] >= DEEP and x.flags.c_contiguous and w.dtype == x.dtype
+
+
+def _product(w: np.ndarray, x: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    y = gemm.multiply(w, x.reshape(*x.shape[:2], -1), added=None if bias is None else bias[:, None])
+    return y.reshape(x.shape[0], w.shape[0], *x.shape[2:])
 
 
 def _correlate(
@@ -82,6 +105,8 @@ def conv_weight(
     x: np.ndarray, grad: np.ndarray, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: (F, C / groups, *kernel)."""
+    if depthwise_planes.takes(x, kernel, grad.shape[2:], stride, padding, dilation, groups, grad.shape[1]):
+        return depthwise_planes.conv_weight(x, grad, kernel, stride, padding, dilation)
     dtype = x.dtype
     where, threads = (laid_out(x), laid_out(grad)), get_num_threads()
     plan = conv_plan.by_weight(*where, kernel, stride, padding, dilation, groups, tile_of(dtype), threads)

@@ -64,12 +64,13 @@ BLOCK, BLOCK_PACKED = 512, 256
 # 1.2 packed. By columns, up to a million packing takes 5 to 20 % of the time of one thread, and half of two threads'
 # (768 x 512 by 768 x 128, the gradient of a weight: 525 us as they lie, 1150 packed).
 LARGE, LARGE_BY_COLUMNS = 700_000, 1_000_000
-# A distance of columns in bytes whose multiples make them push each other out of the first cache: then half as many
-# elements are worth packing (512 x 512 by columns: 71 to 86 Gflop/s on one thread).
-CROWDED = 2048
-# Elements of B up to which panels are read where they lie, as it stays in the first cache; and rows of A, which are too
-# few to make packing pay. With more of both packing is 5 to 20 % faster, most where rows of B are 2**n bytes apart.
-SMALL, FEW_ROWS = 12_000, 32
+# Distances in bytes whose multiples make columns of A, rows of B push each other out of the first cache. Such columns
+# are packed from half as many elements on (512 x 512: 71 to 86 Gflop/s on one thread).
+CROWDED_COLUMNS, CROWDED_ROWS = 2048, 512
+# Panels are read where they lie, not packed, for at most so many elements of B, which stay in the first cache; and for
+# so many rows of A (of crowded B, and else), which are too few to make packing pay (16 times 64 x 256 by 256 x 784: 5.8
+# instead of 7.5 ms). Beyond that packing is 5 to 20 % faster.
+SMALL, FEW_CROWDED, FEW = 12_000, 32, 128
 # Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
 HIGH, WIDE = 1024, 1024
 # Rows of A's copy lie so much farther apart than they are long. A multiple of 4096 bytes would put them in the same
@@ -227,7 +228,7 @@ def _plan(
     m, n, k = *shape[-2:], a_shape[-1]
     by_rows = a_strides[-1] == dtype.itemsize
     batch = _batch(shape, [(a_shape, a_strides), (b_shape, b_strides), (shape, c_strides), (shape, d_strides)])
-    large = LARGE if by_rows else LARGE_BY_COLUMNS // (1 if a_strides[-1] % CROWDED else 2)
+    large = LARGE if by_rows else LARGE_BY_COLUMNS // (1 if a_strides[-1] % CROWDED_COLUMNS else 2)
     if m * k + k * n > large or batch is None:
         return None
     words = _words(dtype, m, n, k, a_strides, b_strides, c_strides, d_strides)
@@ -236,7 +237,8 @@ def _plan(
     words[w.A_INNER : w.INNER : 2] = inner_steps
     words[w.A_OUTER : w.INNER] //= dtype.itemsize
     words[w.INNER], words[w.ADD] = inner, add
-    near = b_strides[-1] == dtype.itemsize and (k * n <= SMALL or m <= FEW_ROWS)
+    few = FEW if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
+    near = b_strides[-1] == dtype.itemsize and (k * n <= SMALL or m <= few)
     words[w.PLACE] = w.IN_PLACE if near else w.PACK
     return _cut(words, outer * inner, dtype, threads)
 
