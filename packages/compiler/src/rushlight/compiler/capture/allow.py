@@ -22,7 +22,7 @@ LEAF_MODULES = frozenset(("rushlight", "rushlight.core.tensor", "rushlight.core.
 # Functions of those packages that change process state, or share or read memory outside the ops.
 NOT_LEAF = frozenset((
     "manual_seed", "seed", "initial_seed", "set_default_dtype", "set_default_device", "set_num_threads",
-    "set_printoptions", "from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "save", "load",
+    "set_printoptions", "from_numpy", "frombuffer", "from_dlpack", "asarray", "save", "load",
     "set_rng_state", "get_rng_state", "use_deterministic_algorithms", "compile", "numpy", "__array__", "tolist",
     "item", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_", "resize_", "set_", "apply_",
     "map_",
@@ -116,8 +116,17 @@ def own_code(obj: Any) -> bool:
     """Might an operator, `str` or `hash` of an immutable object run code of its class (enums), or show its address?"""
     if isinstance(obj, (tuple, frozenset)) and type(obj) is not Size:
         return any(map(own_code, obj))
-    return isinstance(obj, enum.Enum) or isinstance(obj, (FunctionType, ModuleType)) or (
+    if isinstance(obj, enum.Enum):
+        return not (isinstance(obj, int) and _plain_numbers(type(obj)))
+    return isinstance(obj, (FunctionType, ModuleType)) or (
         isinstance(obj, type) and type(obj) is not type)
+
+
+def _plain_numbers(cls: type) -> bool:
+    """Do the members of an enum of ints compute as ints do, with no code but that of the standard library?"""
+    return all(c.__module__ in ("enum", "builtins") or not any(
+        name.startswith("__") and isinstance(member, FunctionType) and member.__module__ == c.__module__
+        for name, member in vars(c).items()) for c in cls.__mro__)
 
 
 # Methods of builtin immutable types that compute a value and do nothing else.

@@ -66,6 +66,8 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
     from rushlight.compiler.aot.joint import flow_back, gradients_of  # only programs with gradients need autograd
 
     recorder = session.recorder
+    if session.regions:
+        raise Abort("a backward pass inside an autocast region")
     values = []
     for root in roots:
         if not isinstance(root, TensorV) or not root.tracer._meta.requires_grad:
@@ -95,7 +97,8 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
             raise Abort(str(error)) from None
     if recorder.freed.intersection(visited):
         raise Abort("a second backward pass through the same graph")
-    if any(recorder.written_over(value, node) for node, saved in visited.items() for value in saved):
+    if any(recorder.written_over(value, node) or recorder.stages.outdated(value)
+           for node, saved in visited.items() for value in saved):
         raise Abort("a backward pass that needs a value which was changed in place")
     if not keep:
         recorder.freed.update(node for node, saved in visited.items() if saved)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import CellType, FunctionType, MethodType
+from collections import defaultdict, deque
+from types import CellType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 from rushlight.compiler.capture import history, replay
@@ -26,7 +27,7 @@ from rushlight.compiler.capture.value import (
     TupleV,
     Value,
 )
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, ListV
 from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.compiler.graph.symbolic import Sym, has_symbols
 from rushlight.core.meta import Size
@@ -109,11 +110,16 @@ class Builder:
                 return self._assign(f"{self.writer.hold(value.kind)}({items})")
             case ListV() | DictV() if value.base is not None:
                 return self.source(value.source)
+            case DequeV():
+                items = ", ".join([self.build(x) for x in value.load()])
+                return self._assign(f"{self.writer.hold(deque)}([{items}], {value.most})")
             case ListV():
                 return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
             case DictV():
                 items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
                 kind = "" if value.kind is dict else self.writer.hold(value.kind)
+                if value.kind is defaultdict:
+                    return self._assign(f"{kind}({self.build(value.missing())}, {{{items}}})")
                 return self._assign(f"{kind}({{{items}}})")
             case SetV():
                 if any(type(key) is ObjectKey for key in value.keys):
@@ -143,7 +149,9 @@ class Builder:
         self.made[id(value)] = name
         self.building.discard(id(value))
         for key, item in value.attrs.load().items():
-            self.lines.append(f"{name}.__dict__[{key!r}] = {self.build(item)}")
+            slot = isinstance(getattr(value.cls, key, None), MemberDescriptorType)
+            self.lines.append(f"set_slot({name}, {key!r}, {self.build(item)})" if slot else
+                              f"{name}.__dict__[{key!r}] = {self.build(item)}")
         return name
 
     def _cell(self, value: CellV) -> str:

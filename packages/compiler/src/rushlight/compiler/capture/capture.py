@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rushlight.compiler.capture import opcodes, state
+from rushlight.compiler.capture import opcodes, regions, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort, Raised
@@ -68,10 +68,13 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
     reason = state.unusual()
     if reason is not None:
         raise Abort(reason)
+    if dispatch.current() is not None:
+        otherwise = None  # a region: values are not looked at
     session = Session(sizes, otherwise is not None)
     saved = state.snapshot()
     try:
-        with Draws() as draws, dispatch.push(session.recorder):
+        region = regions.surrounding()
+        with Draws() as draws, dispatch.push(session.recorder), regions.as_its_own(session, region):
             result = _dry_run(session, fn, args, kwargs)
             if state.snapshot() != saved:
                 raise Abort("the program changes the state of the thread")
@@ -82,8 +85,13 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
         state.restore(saved)
     require_aliasing(session)
     sizes.facts.open = False
-    return _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters,
-                                                         otherwise))
+    if region:
+        fallback, otherwise = regions.again(fallback), None
+    entry = _entry(session, writer, epilogue, text, Plan(fn, args, kwargs, backend, options, fallback, draws.counters,
+                                                         otherwise), native=not region)
+    if region:
+        entry.run = regions.inside(entry.run, region)
+    return entry
 
 
 def _dry_run(session: Session, fn: Callable, args: tuple, kwargs: dict) -> Value:
@@ -102,10 +110,10 @@ def _dry_run(session: Session, fn: Callable, args: tuple, kwargs: dict) -> Value
     return result
 
 
-def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, plan: Plan) -> Entry:
+def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, plan: Plan, native: bool) -> Entry:
     """Write and compile the entry function."""
     guards = GuardWriter(writer, lambda why: "return MISS")
-    condition = state.guard(writer.hold)
+    condition = state.guard(writer.hold, session.settings)
     writer.line("def entry(args, kwargs):", 0)
     writer.line("try:")
     writer.line(f"if {condition}: return MISS", 2)
@@ -128,9 +136,9 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     namespace = dict(writer.held)
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
     forget_examples(session.tree)
-    entry = Entry(namespace["entry"], session.recorder.graph, source,
-                  _explainer(session.tree, len(plan.args), tuple(plan.kwargs)), session.sizes, session.decisions.path)
-    if not session.sizes.places:
+    why = _explainer(session.tree, len(plan.args), tuple(plan.kwargs), session.sizes)
+    entry = Entry(namespace["entry"], session.recorder.graph, source, why, session.sizes, session.decisions.path)
+    if native and not session.sizes.places:
         Warming(writer.lines, start, stop, namespace, epilogue.sources, session.tree, len(plan.args),
                 tuple(plan.kwargs)).attach(entry)
     return entry
@@ -162,7 +170,8 @@ class Reason(NamedTuple):
     changed: str | None = None
 
 
-def _explainer(tree: SourceTree, count: int, names: tuple[str, ...]) -> Callable[[tuple, dict], Reason]:
+def _explainer(tree: SourceTree, count: int, names: tuple[str, ...],
+               sizes: Sizes) -> Callable[[tuple, dict], Reason]:
     """A slow twin of the guard that says which check fails; written only when somebody asks."""
     made: list[Callable] = []
 
@@ -173,6 +182,8 @@ def _explainer(tree: SourceTree, count: int, names: tuple[str, ...]) -> Callable
             writer.line("if True:")
             guards = GuardWriter(writer, lambda reason: f"return {writer.hold(reason)}", Reason)
             guards.write(tree, count, names)
+            for condition, text in sizes.conditions(guards.name_of.__getitem__):
+                writer.line(f"if not ({condition}): return {writer.hold(Reason(text))}", 2)
             writer.line("return None")
             exec(compile("\n".join(writer.lines), "<guard>", "exec"), writer.held)
             made.append(writer.held["check"])

@@ -68,7 +68,9 @@ def scaler_call(session: Session, fn: FunctionType, args: list[Value], kwargs: d
         optimizer = _checked(session, others[0])
     elif others:
         raise Abort("a gradient scaler that is given a factor")
-    _put_off(session, fn, (scaler, *others), optimizer, True)
+    scales = optimizer is not None and not any(call.scales and call.fn.__name__ == "unscale_" and
+                                               call.optimizer is optimizer.source for call in session.deferred)
+    _put_off(session, fn, (scaler, *others), optimizer, scales)
     for name in _SCALER_STATE:
         attributes.entries[name] = Special("the state of a gradient scaler that has been used")
     return NONE

@@ -90,6 +90,13 @@ def value(session: Session, number: Value) -> Any:
     return session.decisions.take(lambda epilogue: _operand(epilogue, number), _now(number), "item()")
 
 
+def decide(session: Session, tracer: Any, kind: type | None) -> Any:
+    """The number in a tensor, for a function of the framework that asks for it; decided."""
+    session.decisions.require("the value of a tensor")
+    number = item(session, TensorV(tracer), None if kind is bool else kind)
+    return truth(session, number) if kind is bool else value(session, number)
+
+
 def truth(session: Session, number: Value) -> bool:
     """Is a late number other than 0? That is decided."""
     session.decisions.require(f"the truth of {_NAME}")

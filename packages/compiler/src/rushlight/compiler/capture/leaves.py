@@ -43,6 +43,16 @@ def plain_leaves(tensors: tuple) -> bool:
     return True
 
 
+def is_leaf(recorder: Recorder, tracer: Tracer) -> bool:
+    """`tensor.is_leaf`."""
+    if not tracer._meta.requires_grad or tracer in recorder.own_leaves:
+        return True
+    if tracer._origin is not None:
+        watch(recorder, tracer)
+        return True
+    return False
+
+
 def watch(recorder: Recorder, tracer: Tracer) -> None:
     """Make the program depend on an existing tensor being a leaf without hooks."""
     origin = tracer._origin

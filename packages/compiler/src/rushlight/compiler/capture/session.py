@@ -10,6 +10,7 @@ import enum
 import functools
 import math
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
@@ -58,6 +59,7 @@ class Session:
         self.decisions = Decisions(self, decides)
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder(sizes)
+        self.recorder.decide = functools.partial(late.decide, self)
         self.gradients = Gradients()
         self.deferred: list[Deferred] = []
         self.views: dict[int, Any] = {}
@@ -67,6 +69,9 @@ class Session:
         self.frames: list[Any] = []
         self.generators: list[GeneratorV] = []
         self.slots: dict[tuple[int, str], tuple[Source, str, Value]] = {}
+        self.regions: list[Any] = []  # autocast regions that are open, the innermost last
+        self.outer_regions = 0  # how many of them stand for those around the call
+        self.settings: list[tuple[Callable[[], Any], Any]] = []  # functions that must go on giving an object
         self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
         self.steps = 0
 

@@ -83,6 +83,24 @@ class Stages:
             for unchanged in self.unchanged[start:]:
                 unchanged[root] = None
 
+    def outdated(self, value: Any) -> bool:
+        """Has a call changed memory that holds a value, so that a backward pass which needs it is an error?"""
+        while isinstance(value, Value) and value.node is not None and value.node.op.kind == "view":
+            value = value.node.inputs[0]
+        if not self.changes or not isinstance(value, Value):
+            return False
+        if any(past.value is value for held in self.held for past in self.past[held]):
+            return True
+        tracer = self.recorder.by_value.get(value)
+        if tracer is None or tracer._origin is None:
+            return False
+        start = self.births.get(value, 0)
+        if any(changes((self.recorder.real(tracer),)) for changes in self.changes[start:]):
+            return True
+        for unchanged in self.unchanged[start:]:
+            unchanged[tracer] = None
+        return False
+
     def hold(self, root: Tracer) -> None:
         """A call changes a tensor that the program made."""
         if root._parent is not None or root in self.held or root in self.recorder.own_leaves:
@@ -97,13 +115,12 @@ class Stages:
 
     def written(self, root: Tracer, before: Value | None) -> None:
         """The program writes to a tensor, which was `before`."""
-        if not self.changes:
-            return
+        if before is not None:
+            self.lost.setdefault(before, len(self.changes))
         if root._origin is not None:
             self.read[root] = len(self.changes)
-        elif before is not None:
+        elif before is not None and self.changes:
             self._remember(root, before)
-            self.lost.setdefault(before, len(self.changes))
 
     def _remember(self, root: Tracer, value: Value) -> None:
         past = self.past.setdefault(root, [])
@@ -187,10 +204,10 @@ class _Later:
             if v.node is not None and v.node.op.kind == "view":
                 self._copy(v.node)  # what it shows may have changed: it is read where it lies
             else:
+                if self.recorder.stages.lost.get(v, self.number) < self.number:
+                    raise Abort("a tensor that is needed as it was before it was changed")
                 if v.node is None:
                     self._must_be_unchanged(v)
-                elif self.recorder.stages.lost.get(v, self.number) < self.number:
-                    raise Abort("a tensor that is needed as it was before it was changed")
                 else:
                     self.wanted[self.stage[v]][v] = None
                 self.copies[v] = self.graph.input(v.meta.with_grad(False))
@@ -203,8 +220,6 @@ class _Later:
         tracer = recorder.by_value[v]
         if tracer._origin is None or self.stage[v] == self.number:
             return
-        if v in recorder.stale:
-            raise Abort("a tensor that is needed as it was before it was changed")
         for i in range(self.stage[v], self.number):
             if stages.changes[i]((recorder.real(tracer),)):
                 raise Abort("a tensor that is needed as it was before an optimizer's step")

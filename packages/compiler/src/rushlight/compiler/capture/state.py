@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rushlight.compiler.capture import regions
 from rushlight.core import devices, dispatch, dtypes
 from rushlight.core.op import HANDLERS, Op
 
@@ -54,7 +55,7 @@ def unusual() -> str | None:
     modes = grad_modes()
     if modes.enabled and not modes.plain:
         return "saved-tensor hooks or anomaly mode are active"
-    if dispatch.current() is not None:
+    if dispatch.current() is not None and not regions.surrounding():
         return "another handler watches the ops of this thread"
     return None
 
@@ -97,13 +98,17 @@ def snapshot() -> tuple:
 def restore(saved: tuple) -> None:
     """Put the state back."""
     modes = grad_modes()
+    modes.inference = saved[1]
     if modes.enabled is not saved[0]:
         modes.enabled = saved[0]
         modes.update()
 
 
-def guard(hold: Callable[[Any], str]) -> str:
-    """The condition under which the present state has changed; `hold` names an object for the generated code."""
+def guard(hold: Callable[[Any], str], settings: list[tuple[Callable[[], Any], Any]]) -> str:
+    """The condition under which the present state has changed; `hold` names an object for the generated code.
+
+    `settings` are functions, and what they must go on giving.
+    """
     modes = grad_modes()
     m = hold(modes)
     conditions = [f"{hold(HANDLERS)} and {hold(dispatch.current)}() is not None",
@@ -114,4 +119,5 @@ def guard(hold: Callable[[Any], str]) -> str:
     if not isinstance(modes, _NoModes):
         conditions.append(f"not {m}.plain" if modes.enabled else f"{m}.enabled")
         conditions.append(f"{m}.inference is not {modes.inference}")
+    conditions += [f"{hold(function)}() is not {hold(value)}" for function, value in settings]
     return " or ".join(conditions)

@@ -6,6 +6,7 @@ the view op again once the base was written to. Inputs that were written get the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -56,23 +57,42 @@ class Tracer(Tensor):
     _array = property(_refuse("the memory"))
     _storage = property(_refuse("the memory"))
     _auto = property(_refuse("the gradient state"))
-    _version = property(_refuse("the version"))
+    _version = property(lambda self: self._root._count - self._root._silent)  # since the start of the call
     grad = property(_refuse("grad"), _refuse("setting grad"))
     grad_fn = property(_refuse("grad_fn"))
-    is_leaf = property(_refuse("is_leaf"))
+    is_leaf = property(lambda self: leaves.is_leaf(recorder(), self))
     data = property(_refuse("data"), _refuse("setting data"))
 
 
+def recorder() -> Recorder:
+    """The recorder of the capture that runs: autocast regions may stand above it."""
+    return next(h for h in reversed(dispatch.handlers()) if isinstance(h, Recorder))
+
+
 def _requires_grad_(self: Tracer, requires_grad: bool = True) -> Tracer:
-    leaves.require_grad(dispatch.current(), self, bool(requires_grad))  # type: ignore[arg-type]
+    leaves.require_grad(recorder(), self, bool(requires_grad))
     return self
 
 
 setattr(Tracer, "requires_grad_", _requires_grad_)  # noqa: B010  functions that make tensors call it
-for _name in ("backward", "retain_grad", "register_hook", "storage", "data_ptr", "numpy", "item",
-              "tolist", "as_subclass", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__repr__",
-              "__format__", "__contains__", "__deepcopy__", "__reduce_ex__", "resize_", "set_", "detach_"):
+for _name in ("backward", "retain_grad", "register_hook", "storage", "data_ptr", "numpy", "tolist", "as_subclass",
+              "__complex__", "__repr__", "__format__", "__contains__", "__deepcopy__", "__reduce_ex__", "resize_",
+              "set_", "detach_"):
     setattr(Tracer, _name, _refuse(_name))
+
+
+def _decided(name: str, kind: type | None) -> Any:
+    def decided(self: Tracer) -> Any:
+        recorder = dispatch.current()
+        if not isinstance(recorder, Recorder):
+            raise Abort(f"{name} of a tensor inside the captured function")
+        return recorder.decide(self, kind)
+
+    return decided
+
+
+for _name, _kind in (("item", None), ("__bool__", bool), ("__int__", int), ("__index__", int), ("__float__", float)):
+    setattr(Tracer, _name, _decided(_name, _kind))  # functions of the framework ask, too
 
 
 class Recorder:
@@ -80,6 +100,7 @@ class Recorder:
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
+        self.decide: Callable[[Tracer, type | None], Any] = _refuse("the value")
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_value: dict[Value, Tracer] = {}  # the same by the graph's input
@@ -174,6 +195,14 @@ class Recorder:
         if tracer in self.stages.read:
             self.stages.births[made] = self.stages.read[tracer]
         return made
+
+    def snapshot(self, tracer: Tracer) -> TensorV:
+        """A tensor as it is now, for somebody who looks at it later."""
+        if tracer._meta.requires_grad:
+            raise Abort("the text of a tensor with gradients")
+        kept = self.tracer(tracer._meta, self.current(tracer))
+        self.keep.append(kept)
+        return TensorV(kept)
 
     # values
 

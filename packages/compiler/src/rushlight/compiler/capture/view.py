@@ -6,6 +6,7 @@ each read says what it depended on: one key, the length, or the whole order.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
@@ -69,6 +70,51 @@ def apply_to_list(items: list[Value], method: str, arguments: Any) -> Any:
     return None
 
 
+class DequeV(ListV):
+    """A deque: made by the program, or an existing one with pending writes. It is no list: nothing else treats it so.
+    """
+
+    __slots__ = ("most",)
+
+    def __init__(self, items: list[Value] | None = None, most: int | None = None, base: Any = None,
+                 source: Source | None = None) -> None:
+        super().__init__(items, base, source)
+        self.most = most
+
+    def load(self) -> list[Value]:
+        """The current items; fixes length and order of an existing deque, and how long it may be."""
+        if self.items is None:
+            self.source.child("attr", "maxlen", self.base.maxlen).check("eq", type(self.base.maxlen), self.base.maxlen)
+        return super().load()
+
+    def write(self, method: str, *arguments: Any) -> Any:
+        """Apply a method that changes the deque, and remember it for the real one."""
+        items = self.load()
+        before = len(items)
+        match method:
+            case "appendleft":
+                result = items.insert(0, arguments[0])
+            case "extendleft":
+                items[:0] = reversed(arguments[0])
+                result = None
+            case "popleft":
+                result = items.pop(0)
+            case "rotate":
+                places = -arguments[0] % before if before else 0
+                items[:] = items[places:] + items[:places]
+                result = None
+            case _:
+                result = apply_to_list(items, method, arguments)
+        if self.most is not None and len(items) > self.most:
+            if method.endswith("left"):
+                del items[self.most:]
+            else:
+                del items[:len(items) - self.most]
+        if self.base is not None:
+            self.log.append((method, *arguments))
+        return result
+
+
 DELETED = object()
 
 
@@ -79,11 +125,12 @@ class DictV(Value):
     matters is the whole dict `complete`.
     """
 
-    __slots__ = ("base", "source", "entries", "complete", "log", "kind", "shape")
+    __slots__ = ("base", "source", "entries", "complete", "log", "kind", "shape", "factory")
 
     def __init__(self, entries: dict[Any, Value] | None = None, base: dict | None = None, source: Source | None = None,
                  kind: type = dict) -> None:
         self.base, self.source, self.kind = base, source, kind
+        self.factory: Value | None = None  # of a defaultdict
         self.entries: dict[Any, Value | None] = {} if entries is None else entries
         self.complete = base is None
         self.shape = 0  # counts insertions and deletions
@@ -107,6 +154,14 @@ class DictV(Value):
             value = None
         self.entries[key] = value
         return value
+
+    def missing(self) -> Value | None:
+        """What a defaultdict makes new values with; None in other dicts."""
+        if not issubclass(self.kind, defaultdict):
+            return None
+        if self.factory is None:
+            self.factory = self.source.read("attr", "default_factory", self.base.default_factory)
+        return self.factory
 
     def load(self) -> dict[Any, Value]:
         """All entries in order; fixes the keys and their order."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rushlight.compiler.capture import late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.frame import Frame
+from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.opcodes.table import op
 from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
 from rushlight.compiler.capture.session import raise_
@@ -125,7 +127,11 @@ def build_const_key_map(frame: Frame, arg: int) -> None:
 
 @op("BUILD_STRING")
 def build_string(frame: Frame, arg: int) -> None:
-    frame.stack.append(constant("".join([frame.session.concrete(x) for x in frame.pop_many(arg)])))
+    parts = frame.pop_many(arg)
+    if any(isinstance(x, LateV) for x in parts):
+        frame.stack.append(late.joined(frame.session, parts))
+        return
+    frame.stack.append(constant("".join([frame.session.concrete(x) for x in parts])))
 
 
 @op("LIST_APPEND")
@@ -173,8 +179,8 @@ def dict_merge(frame: Frame, arg: int) -> None:
         raise Abort("unpacking a mapping that is no dict")
     target = frame.stack[-arg]
     for key, value in source.load().items():
-        if target.get(key) is not None:
-            raise_(TypeError, f"got multiple values for keyword argument '{key}'")
+        if type(key) is not str or target.get(key) is not None:
+            raise Abort("keyword arguments that Python refuses")  # naming the function in its message
         target.set(key, value)
 
 
@@ -207,6 +213,9 @@ def text_of(frame: Frame, value: Value, conversion: Callable | None) -> str:
 
 def formatted(frame: Frame, value: Value, conversion: Callable | None, spec: str) -> None:
     """Push `format(conversion(value), spec)`."""
+    if isinstance(value, LateV):
+        frame.stack.append(late.text(value, conversion, spec))
+        return
     try:
         frame.stack.append(constant(format(text_of(frame, value, conversion), spec)))
     except Exception as error:

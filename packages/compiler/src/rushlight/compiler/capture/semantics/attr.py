@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, EnumType
+from functools import cached_property
 from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
@@ -20,8 +21,9 @@ from rushlight.compiler.capture import allow, leaves
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call, kinds, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
-from rushlight.compiler.capture.source import Identity, Source
+from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source
 from rushlight.compiler.capture.value import (
+    NONE,
     BoundBuiltin,
     CellV,
     FunctionV,
@@ -39,7 +41,6 @@ from rushlight.compiler.capture.value import (
 )
 from rushlight.compiler.capture.view import DictV, ListV
 
-IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class whose attributes nobody can change
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
 MISSING = object()
 
@@ -71,7 +72,8 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return kinds.of_builtin(session, value, type(obj), name)
             if isinstance(obj, BaseException):
                 raise Abort("an attribute of an exception")
-            if session.as_dict(value) is not None and isinstance(getattr(type(obj), name, None), MethodDescriptorType):
+            if (session.as_dict(value) or session.as_deque(value)) is not None and isinstance(
+                    getattr(type(obj), name, None), MethodDescriptorType):
                 return BoundBuiltin(name, value)
             return _of_instance(session, value, session.type_of(value), name)
         case MethodV():
@@ -108,9 +110,7 @@ def has(session: Session, value: Value, name: str) -> bool:
 
 def lookup(session: Session, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None]:
     """Find a name along the MRO (behind `after`, for super) and guard the way there; MISSING when absent."""
-    mro = cls.__mro__
-    if not cls.__flags__ & IMMUTABLE_TYPE:
-        session.tree.constant(cls).check("mro", Identity(mro))
+    mro = session.tree.mro(cls)
     for owner in mro[mro.index(after) + 1:] if after else mro:
         if owner.__flags__ & IMMUTABLE_TYPE:
             if name in owner.__dict__:
@@ -159,7 +159,7 @@ def _bind_to_class(session: Session, found: Any, node: Source | None, owner: Obj
         return MethodV(_pinned(session, found, node, found.__func__), owner)
     if isinstance(found, ClassMethodDescriptorType):
         return constant(getattr(owner.obj, found.__name__))
-    return _class_attribute(session, found, node)
+    return _class_attribute(session, found, node, owner)
 
 
 def _pinned(session: Session, found: Any, node: Source | None, result: Any) -> Value:
@@ -174,13 +174,15 @@ def immutable_leaf(obj: Any) -> bool:
     return type(obj) in BY_VALUE or isinstance(obj, (FunctionType, BuiltinFunctionType, type))
 
 
-def _class_attribute(session: Session, found: Any, node: Source | None) -> Value:
+def _class_attribute(session: Session, found: Any, node: Source | None, owner: Obj | None = None) -> Value:
     if node is None:
         return constant(found)
     if isinstance(found, property):
         node.check_identity()
         return constant(found)
     if hasattr(type(found), "__get__") and not isinstance(found, (FunctionType, type, *BUILTIN_CALLABLES)):
+        if isinstance(getattr(type(found), "__get__", None), FunctionType) and owner is not None:
+            return _user_descriptor(session, NONE, owner.obj, found, node)
         raise Abort(f"a descriptor of type {type(found).__name__} read from a class")
     return session.lift(found, node)
 
@@ -215,6 +217,8 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
                     return _fallback(session, value, cls, name, raised)
                 raise
         if isinstance(found, MemberDescriptorType):
+            if node is not None:
+                node.check_identity()
             return _slot(session, value, cls, name)
         if issubclass(cls, tuple) and name in getattr(cls, "_fields", ()):
             node.check_identity()
@@ -248,11 +252,24 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
 
 
 def _user_descriptor(session: Session, value: Value, cls: type, found: Any, node: Source | None) -> Value:
+    if type(found) is cached_property and node is not None:
+        return _cached(session, value, found, node)
     getter, _ = lookup(session, type(found), "__get__")
     if not isinstance(getter, FunctionType) or node is None:
         raise Abort(f"a descriptor of type {type(found).__name__}")
     return call.call(session, Obj(getter, session.tree.constant(getter)),
                      [session.lift(found, node), value, constant(cls)], {})
+
+
+def _cached(session: Session, value: Value, found: cached_property, node: Source) -> Value:
+    """A `functools.cached_property` that has not been computed yet."""
+    node.check_identity()
+    attributes = session.attributes(value)
+    if attributes is None:
+        raise Abort("a cached_property of an object without a __dict__")
+    result = call.call(session, Obj(found.func, session.tree.constant(found.func)), [value], {})
+    attributes.set(found.attrname, result)
+    return result
 
 
 def _fallback(session: Session, value: Value, cls: type, name: str, raised: Raised | None) -> Value:
@@ -268,6 +285,9 @@ def _fallback(session: Session, value: Value, cls: type, name: str, raised: Rais
 
 def _instance_dict(session: Session, value: Value) -> Value:
     attributes = session.attributes(value)
+    if isinstance(value, InstanceV) and any(isinstance(getattr(value.cls, name, None), MemberDescriptorType)
+                                            for name in attributes.entries):
+        raise Abort("the __dict__ of an object with slots")
     if attributes is None:
         return raise_(AttributeError, f"'{session.type_name(value)}' object has no attribute '__dict__'")
     if attributes.base is not None:
@@ -276,8 +296,13 @@ def _instance_dict(session: Session, value: Value) -> Value:
 
 
 def _slot(session: Session, value: Value, cls: type, name: str) -> Value:
+    if isinstance(value, InstanceV):
+        own = value.attrs.get(name)
+        if own is None:
+            return raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        return own
     if not isinstance(value, Obj):
-        raise Abort("slots of an object made inside the program")
+        raise Abort(f"slots of a {session.type_name(value)}")
     key = (id(value.obj), name)
     if key in session.slots:
         return session.slots[key][2]
@@ -356,8 +381,13 @@ def plain_store(session: Session, target: Value, name: str, value: Value) -> Non
             call.call(session, Obj(found.fset, session.tree.constant(found.fset)), [target, value], {})
             return
         if isinstance(found, MemberDescriptorType):
+            if isinstance(target, InstanceV):
+                target.attrs.set(name, value)
+                return
             if not isinstance(target, Obj):
-                raise Abort("slots of an object made inside the program")
+                raise Abort(f"slots of a {session.type_name(target)}")
+            if node is not None:
+                node.check_identity()
             session.note(target.obj, target.source)
             session.slots[id(target.obj), name] = (target.source, name, value)
             return
@@ -368,7 +398,7 @@ def plain_store(session: Session, target: Value, name: str, value: Value) -> Non
     if name in ("__class__", "__dict__"):
         raise Abort(f"assigning {name}")
     attributes = session.attributes(target)
-    if attributes is None:
+    if attributes is None or isinstance(target, InstanceV) and not cls.__dictoffset__:
         raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
     attributes.set(name, value)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
+from rushlight.compiler.capture.late import LateV
+from rushlight.compiler.capture.semantics import attr, compare, container, iterate, library, methods
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -20,6 +21,7 @@ from rushlight.compiler.capture.value import (
     Obj,
     SetV,
     TensorV,
+    TupleV,
     Value,
     constant,
 )
@@ -31,7 +33,7 @@ Kwargs = dict[str, Value]
 
 def call(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     """Call a builtin function or an unbound method of a builtin type."""
-    handler = _FUNCTIONS.get(fn) if _hashable(fn) else None
+    handler = _FUNCTIONS.get(fn) or library.FUNCTIONS.get(fn) if _hashable(fn) else None
     if handler is not None:
         return handler(session, args, kwargs)
     if isinstance(fn, (MethodDescriptorType, WrapperDescriptorType)) and args:
@@ -72,6 +74,11 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
         return compare.binary(session, symbol, *args, inplace=False)
     if len(args) == 1 and not kwargs and (open_ := symbolic.applied(session, fn, args[0])) is not None:
         return open_
+    if name == "prod" and len(args) == 1 and isinstance(args[0], TupleV) and symbolic.holds_symbols(args[0]):
+        total: Value = constant(1)
+        for item in args[0].items:
+            total = compare.binary(session, "*", total, item, inplace=False)
+        return total
     if name in ("prod", "fsum", "dist", "sumprod", "hypot", "gcd", "lcm"):
         positional = [_numbers(session, a) for a in args]
     else:
@@ -153,7 +160,10 @@ def instance_of(session: Session, value: Value, classes: Value) -> bool:
         raise Abort("isinstance of a function")
     if not allow.plain_instance_check(cls):
         raise Abort(f"isinstance with {cls.__name__}, which decides by itself")
-    return issubclass(session.type_of(value), cls)
+    kind = session.type_of(value)
+    if not isinstance(value, TensorV):
+        session.tree.mro(kind)
+    return issubclass(kind, cls)
 
 
 def _issubclass(session: Session, args: Args, kwargs: Kwargs) -> Value:
@@ -161,6 +171,8 @@ def _issubclass(session: Session, args: Args, kwargs: Kwargs) -> Value:
     for cls in classes if isinstance(classes, tuple) else (classes,):
         if not isinstance(cls, type) or not allow.plain_instance_check(cls):
             raise Abort("issubclass with something that decides by itself")
+    if isinstance(sub, type):
+        session.tree.mro(sub)
     try:
         return constant(issubclass(sub, classes))
     except TypeError as error:
@@ -282,6 +294,23 @@ def _len(session: Session, args: Args, kwargs: Kwargs) -> Value:
     return constant(container.length(session, args[0]))
 
 
+def _print(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    """`print(...)` happens with the other effects of the call: nobody can tell when."""
+    if kwargs.keys() - {"sep", "end", "flush"}:
+        raise Abort("print to a file")
+    shown: Args = []
+    for x in args:
+        if isinstance(x, TensorV):
+            x = session.recorder.snapshot(x.tracer)
+        elif not isinstance(x, LateV):
+            session.plain(x)
+        shown.append(x)
+    for option in kwargs.values():
+        session.plain(option)
+    session.printed.append((len(session.deferred), shown, kwargs))
+    return NONE
+
+
 def _refuse(name: str) -> Any:
     def refuse(session: Session, args: Args, kwargs: Kwargs) -> Value:
         raise Abort(f"{name}()")
@@ -294,8 +323,8 @@ _FUNCTIONS: dict[Any, Any] = {
     setattr: _setattr,
     delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"),
     min: _extreme("<"),
-    sorted: _sorted, callable: _callable, vars: _vars, id: _id, repr: _repr, ascii: _repr,
+    print: _print, sorted: _sorted, callable: _callable, vars: _vars, id: _id, repr: _repr, ascii: _repr,
     **{getattr(python, name): _refuse(name) for name in (
-        "print", "input", "open", "exec", "eval", "compile", "globals", "locals", "dir", "__import__",
+        "input", "open", "exec", "eval", "compile", "globals", "locals", "dir", "__import__",
         "breakpoint", "hash")},
 }

@@ -17,7 +17,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, marks
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
-from rushlight.compiler.capture.semantics import attr, builtins, classes, context, methods, tensor
+from rushlight.compiler.capture.semantics import attr, builtins, classes, context, library, methods, tensor
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
@@ -88,6 +88,9 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         fixed = builtins.iterate_now(session, fn.source.read("attr", "args", obj.args))
         named = session.as_dict(fn.source.read("attr", "keywords", obj.keywords)).load()
         return call(session, inner, [*fixed, *args], {**named, **kwargs})
+    special = library.getter(session, fn)
+    if special is not None:
+        return call(session, special, args, kwargs)
     special = context.callable_object(session, fn, args, kwargs)
     if special is not None:
         return special

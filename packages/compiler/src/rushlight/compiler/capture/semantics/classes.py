@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import collections
+import enum
 from abc import ABCMeta
 from types import FunctionType
 from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, methods
-from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, library, methods
+from rushlight.compiler.capture.session import Session, is_dict, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
     InstanceV,
@@ -33,7 +34,7 @@ Kwargs = dict[str, Value]
 
 def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     """`cls(*args, **kwargs)`."""
-    special = _CONSTRUCTORS.get(cls)
+    special = _CONSTRUCTORS.get(cls) or library.CONSTRUCTORS.get(cls)
     if special is not None:
         return special(session, args, kwargs)
     if cls in allow.PURE_CONSTRUCTORS:
@@ -47,6 +48,10 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
         return _exception(session, cls, args, kwargs)
     if issubclass(cls, Tensor):
         raise Abort(f"making a {cls.__name__}")
+    if issubclass(cls, enum.Enum):
+        return _member(session, cls, args, kwargs)
+    if is_dict(cls) and cls.__init__ is dict.__init__:
+        return _dict(session, args, kwargs, cls)
     return _user_class(session, cls, args, kwargs)
 
 
@@ -65,6 +70,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
                 raise Abort(f"{cls.__name__} of a {kind.__name__}")
             return call.call(session, found, [], {})
     try:
+        if cls is Size and len(args) == 1 and symbolic.holds_symbols(items := TupleV(iterate.unpack(session, args[0]))):
+            return TupleV(items.items, Size)
         if cls is Size:
             return constant(Size([session.plain(x) for a in args for x in iterate.unpack(session, a)]))
         if cls is frozenset:
@@ -100,6 +107,16 @@ def _exception(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value
     return constant(cls(*[session.concrete(a) for a in args]))
 
 
+def _member(session: Session, cls: type[enum.Enum], args: Args, kwargs: Kwargs) -> Value:
+    """`Mode("fast")`: the member of an enum with a value."""
+    if len(args) != 1 or kwargs or type(cls) is not enum.EnumMeta or not session.is_concrete(args[0]):
+        raise Abort("making an enum")
+    found = cls._value2member_map_.get(session.plain(args[0]))
+    if found is None:
+        raise Abort("a value that no member of an enum has")
+    return constant(found)
+
+
 def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     if type(cls) not in (type, ABCMeta) or cls.__flags__ & attr.IMMUTABLE_TYPE:
         raise Abort(f"making a {cls.__name__}")
@@ -124,9 +141,15 @@ def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
 
 
 def _plain_layout(cls: type) -> bool:
-    """Are the instances plain objects with a `__dict__` and no slots?"""
-    return "__dict__" in dir(cls) and all(
-        c is object or c.__flags__ & attr.HEAP_TYPE and not c.__dict__.get("__slots__") for c in cls.__mro__)
+    """Are the instances plain objects, with a `__dict__` or slots?"""
+    return _base(cls) is object and all(c is object or c.__flags__ & attr.HEAP_TYPE for c in cls.__mro__)
+
+
+def _base(cls: type) -> type:
+    """The class that is not made at run time which says how instances lie in memory."""
+    while cls.__flags__ & attr.HEAP_TYPE:
+        cls = cls.__base__
+    return cls
 
 
 # constructors of builtin types

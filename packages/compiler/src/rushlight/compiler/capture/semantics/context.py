@@ -6,36 +6,37 @@ puts everything back at its end.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from rushlight.compiler.capture import allow, deferred, late
+from rushlight.compiler.capture import allow, deferred, late, regions
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.semantics import attr, container, differentiation
 from rushlight.compiler.capture.semantics import call as calls
-from rushlight.compiler.capture.semantics import container, differentiation
 from rushlight.compiler.capture.session import Session
-from rushlight.compiler.capture.state import grad_enabled
+from rushlight.compiler.capture.state import grad_enabled, grad_modes
 from rushlight.compiler.capture.value import NONE, InstanceV, Obj, Special, TensorV, Value, constant
 
 Args = list[Value]
 Kwargs = dict[str, Value]
 OPAQUE = ("rushlight.core", "rushlight.compiler", "rushlight.autograd")
-GRAD_MODES = frozenset(("no_grad", "enable_grad", "set_grad_enabled"))
+GRAD_MODES = frozenset(("no_grad", "enable_grad", "set_grad_enabled", "inference_mode"))
 
 
 class GradModeV(Value):
-    """An instance of `no_grad`, `enable_grad` or `set_grad_enabled` that the program made."""
+    """An instance of `no_grad`, `enable_grad`, `set_grad_enabled` or `inference_mode` that the program made."""
 
-    __slots__ = ("mode", "at_once", "entered")
+    __slots__ = ("mode", "at_once", "inference", "entered")
 
-    def __init__(self, mode: bool, at_once: bool = False) -> None:
-        self.mode, self.at_once = mode, at_once
+    def __init__(self, mode: bool, at_once: bool = False, inference: bool = False) -> None:
+        self.mode, self.at_once, self.inference = mode, at_once, inference
         self.entered: list[Any] = []
 
     def enter(self) -> None:
         """Switch the mode."""
-        from rushlight.autograd import enable_grad, no_grad
+        from rushlight.autograd import enable_grad, inference_mode, no_grad
 
-        manager = enable_grad() if self.mode else no_grad()
+        manager = inference_mode(self.mode) if self.inference else enable_grad() if self.mode else no_grad()
         manager.__enter__()
         self.entered.append(manager)
 
@@ -46,6 +47,8 @@ class GradModeV(Value):
 
 def framework_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
     """Instances of framework classes that the capture models; None for other classes."""
+    if regions.is_region(cls):
+        return _region(session, cls, args, kwargs)
     if not cls.__module__.startswith("rushlight.autograd"):
         return None
     if cls.__name__ not in GRAD_MODES:
@@ -54,9 +57,30 @@ def framework_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> 
         made = GradModeV(container.truth(session, args[0]), at_once=True)
         made.enter()
         return made
-    if args:
+    if cls.__name__ == "inference_mode" and not kwargs:
+        flags = [session.concrete(a) for a in args]
+        if all(type(flag) is bool for flag in flags):
+            return GradModeV(flags[0] if flags else True, inference=True)
+    if args or kwargs:
         raise Abort(f"{cls.__name__} with arguments")
     return GradModeV(cls.__name__ == "enable_grad")
+
+
+def _region(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    names = ("device_type", "dtype", "enabled", "cache_enabled")
+    given = {name: session.concrete(value) for name, value in (*zip(names, args), *kwargs.items())}
+    if len(args) > len(names) or given.keys() - set(names) or "device_type" not in given:
+        raise Abort("wrong arguments of autocast")
+    return regions.make(session, cls, given["device_type"], given.get("dtype"), bool(given.get("enabled", True)),
+                        given.get("cache_enabled"))
+
+
+def _existing_region(session: Session, manager: Obj) -> regions.RegionV:
+    """An autocast region that existed before the call."""
+    cls = session.type_of(manager)
+    found = [session.concrete(attr.load(session, manager, name))
+             for name in ("device", "fast_dtype", "_enabled", "_cache_enabled")]
+    return regions.make(session, cls, *found)
 
 
 def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
@@ -66,10 +90,15 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return None
     if module.startswith("rushlight.autograd") and name == "is_grad_enabled":
         return constant(grad_enabled())
+    if module.startswith("rushlight.autograd") and name == "is_inference_mode_enabled":
+        return constant(grad_modes().inference)
     if module == "rushlight.autograd.modes" and name == "fresh":
         kind = session.type_of(args[0]).__name__
         if kind in ("no_grad", "enable_grad"):
             return GradModeV(kind == "enable_grad")
+        if kind == "inference_mode" and isinstance(args[0], Obj) and args[0].source is not None:
+            flag = args[0].source.read("attr", "value", args[0].obj.value)
+            return GradModeV(container.truth(session, flag), inference=True)
     if module == "rushlight.autograd.methods" and name == "backward":
         return differentiation.tensor_backward(session, args, kwargs)
     if module == "rushlight.autograd.api" and name in ("backward", "grad"):
@@ -77,6 +106,11 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
     if module == "rushlight.autograd.methods" and name == "requires_grad_" and isinstance(args[0], TensorV):
         wanted = [*args[1:], *kwargs.values()]
         return differentiation.requires_grad_(session, args[0], container.truth(session, wanted[0]) if wanted else True)
+    if module == "rushlight.amp.state" and name.startswith(("is_autocast", "get_autocast")) and not kwargs:
+        call = functools.partial(fn, *[session.concrete(a) for a in args])
+        if not session.regions:
+            session.settings.append((call, call()))
+        return constant(call())
     if (module, name) == ("rushlight.core.tensor", "item") and len(args) == 1 and isinstance(args[0], TensorV):
         return late.item(session, args[0])
     if module == "rushlight.optim.optimizer" and fn.__qualname__ == "Optimizer.step":
@@ -107,6 +141,17 @@ def callable_object(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Va
 
 def enter(session: Session, manager: Value) -> tuple[Value, Value]:
     """`with manager:` up to the block: the exit function, and the value of `as`."""
+    if isinstance(manager, Obj) and regions.is_region(type(manager.obj)):
+        manager = _existing_region(session, manager)
+    if isinstance(manager, regions.RegionV):
+        region = manager
+        regions.enter(session, region)
+
+        def end(session: Session, args: Args, kwargs: Kwargs) -> Value:
+            regions.leave(session, region)
+            return NONE
+
+        return Special("exit", end), region
     if isinstance(manager, GradModeV):
         if manager.at_once:
             manager.at_once = False  # it was entered when it was made

@@ -22,7 +22,7 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DictV, DictView, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, DictView, ListV
 
 
 def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
@@ -43,6 +43,9 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
     mapping = session.as_dict(value)
     if mapping is not None:
         return IterV(dict_steps(mapping, "keys"))
+    queue = session.as_deque(value)
+    if queue is not None:
+        return IterV(_deque_steps(queue))
     if isinstance(value, Obj):
         items = fixed_items(session, value)
         if items is not None:
@@ -88,6 +91,14 @@ def _list_steps(found: ListV) -> Iterator[Value]:
     while at < len(found.load()):
         yield found.load()[at]
         at += 1
+
+
+def _deque_steps(queue: DequeV) -> Iterator[Value]:
+    before = list(queue.load())
+    for item in before:
+        if len(queue.load()) != len(before) or any(a is not b for a, b in zip(queue.load(), before)):
+            raise Abort("a deque that changes while it is iterated over")
+        yield item
 
 
 def dict_steps(mapping: DictV, what: str) -> Iterator[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from rushlight.compiler.capture import allow
@@ -19,7 +20,8 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DictV, DictView, ExistingSetV, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, DictView, ExistingSetV, ListV
+from rushlight.core.meta import Size
 
 Args = list[Value]
 
@@ -29,6 +31,9 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
     found = session.as_list(owner)
     if found is not None:
         return _list_method(session, found, name, args, kwargs)
+    queue = session.as_deque(owner)
+    if queue is not None:
+        return _deque_method(session, queue, name, args, kwargs)
     mapping = session.as_dict(owner)
     if mapping is not None:
         return _dict_method(session, mapping, name, args, kwargs)
@@ -40,6 +45,8 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
     if isinstance(owner, (IterV, GeneratorV)):
         return _iterator_method(session, owner, name, args)
     if isinstance(owner, TupleV):
+        if name == "_replace" and owner.kind is not tuple and not args:
+            return _replaced(owner, kwargs)
         return _tuple_method(session, owner, name, args)
     if isinstance(owner, Obj):
         kind = type(owner.obj)
@@ -119,6 +126,37 @@ def _list_method(session: Session, owner: ListV, name: str, args: Args, kwargs: 
     raise Abort(f"list.{name}")
 
 
+def _deque_method(session: Session, owner: DequeV, name: str, args: Args, kwargs: dict[str, Value]) -> Value:
+    match name, args:
+        case ("append" | "appendleft"), [value]:
+            owner.write(name, value)
+            return NONE
+        case ("extend" | "extendleft"), [values]:
+            owner.write(name, iterate.unpack(session, values))
+            return NONE
+        case ("pop" | "popleft"), []:
+            if not owner.load():
+                return raise_(IndexError, "pop from an empty deque")
+            return owner.write(name)
+        case ("clear" | "reverse"), []:
+            owner.write(name)
+            return NONE
+        case "rotate", _ if len(args) < 2:
+            owner.write(name, session.concrete(args[0]) if args else 1)
+            return NONE
+        case "copy", []:
+            return DequeV(list(owner.load()), owner.most)
+    raise Abort(f"deque.{name}")
+
+
+def _replaced(owner: TupleV, kwargs: dict[str, Value]) -> Value:
+    """A named tuple with other values of some fields."""
+    fields = owner.kind._fields  # type: ignore[attr-defined]
+    if kwargs.keys() - set(fields):
+        raise Abort("a named tuple without such a field")
+    return TupleV([kwargs.get(name, item) for name, item in zip(fields, owner.items)], owner.kind)
+
+
 def _search(session: Session, items: list[Value], name: str, value: Value, owner: ListV | None) -> Value:
     hits = 0
     for i, item in enumerate(items):
@@ -169,6 +207,11 @@ def _tuple_method(session: Session, owner: TupleV, name: str, args: Args) -> Val
             return iterate.iterate(session, owner)
         case "__contains__", [value]:
             return constant(container.contains(session, owner, value))
+        case "numel", [] if owner.kind is Size:
+            total: Value = constant(1)
+            for item in owner.items:
+                total = compare.binary(session, "*", total, item, inplace=False)
+            return total
         case "_asdict", [] if owner.kind is not tuple:
             return DictV(dict(zip(owner.kind._fields, owner.items)))
     raise Abort(f"tuple.{name}")
@@ -178,6 +221,8 @@ def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: 
     if name == "update":
         update(session, owner, args, kwargs)
         return NONE
+    if name == "move_to_end" and kwargs.keys() == {"last"}:
+        args, kwargs = [*args, kwargs["last"]], {}
     if kwargs:
         raise Abort(f"dict.{name} with keywords")
     match name, args:
@@ -212,13 +257,32 @@ def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: 
                 owner.delete(key)
             return NONE
         case "copy", []:
-            return DictV(dict(owner.load()), kind=owner.kind)
+            made = DictV(dict(owner.load()), kind=owner.kind)
+            made.factory = owner.missing()
+            return made
+        case "move_to_end", [key, *last] if owner.kind is OrderedDict and owner.base is None:
+            return _move(session, owner, container.key_of(session, key), not last or container.truth(session, last[0]))
         case ("keys" | "values" | "items"), []:
             owner.load()
             return DictView(owner, name)
         case "__iter__", []:
             return iterate.iterate(session, owner)
     raise Abort(f"dict.{name}")
+
+
+def _move(session: Session, owner: DictV, key: Any, last: bool) -> Value:
+    entries = owner.load()
+    if key not in entries:
+        return raise_(KeyError, key)
+    value = entries.pop(key)
+    if last:
+        entries[key] = value
+    else:
+        rest = dict(entries)
+        entries.clear()
+        entries.update({key: value, **rest})
+    owner.shape += 1
+    return NONE
 
 
 def _dict_protocol(session: Session, owner: DictV, name: str, args: Args) -> Value:

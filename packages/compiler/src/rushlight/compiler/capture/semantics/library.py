@@ -1,0 +1,253 @@
+"""Classes and functions of the standard library that programs compute with: itertools, functools, collections."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.semantics import attr, call, compare, container, iterate, methods
+from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.value import NONE, IterV, Obj, Special, TupleV, Value, constant
+from rushlight.compiler.capture.view import DequeV, DictV
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+LONG = 10_000  # items that an iterator over all combinations may give
+
+
+def _number(session: Session, value: Value) -> int | None:
+    found = session.concrete(value)
+    if found is not None and type(found) is not int:
+        raise Abort(f"a {type(found).__name__} as a count")
+    return found
+
+
+def _plain_arguments(kwargs: Kwargs, *allowed: str) -> None:
+    if kwargs.keys() - set(allowed):
+        raise Abort(f"the arguments {', '.join(kwargs)}")
+
+
+# itertools
+
+
+def _chain(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return IterV(x for a in args for x in iterate.steps(session, a))
+
+
+def _chain_of(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return IterV(x for a in iterate.steps(session, args[0]) for x in iterate.steps(session, a))
+
+
+def _combined(combine: Callable) -> Callable:
+    def made(session: Session, args: Args, kwargs: Kwargs) -> Value:
+        _plain_arguments(kwargs, "repeat")
+        pools = [iterate.unpack(session, args[0])] if combine is not itertools.product else [
+            iterate.unpack(session, a) for a in args]
+        numbers = [_number(session, a) for a in args[1:]] if combine is not itertools.product else []
+        named = {name: _number(session, value) for name, value in kwargs.items()}
+        found = list(itertools.islice(combine(*pools, *numbers, **named), LONG + 1))
+        if len(found) > LONG:
+            raise Abort(f"more than {LONG} combinations")
+        return IterV(TupleV(list(items)) for items in found)
+
+    return made
+
+
+def _islice(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    bounds = slice(*[_number(session, a) for a in args[1:]])
+    start, stop, step = bounds.start or 0, bounds.stop, bounds.step or 1
+    if min(start, step - 1, 0 if stop is None else stop) < 0:
+        raise Abort("islice with negative numbers")
+    source = iterate.iterate(session, args[0])
+
+    def items() -> Iterator[Value]:
+        at, wanted = 0, start
+        while stop is None or wanted < stop or at < stop:
+            if stop is not None and at >= stop:
+                return
+            item = iterate.advance(session, source)
+            if item is None:
+                return
+            if at == wanted:
+                wanted += step
+                yield item
+            at += 1
+
+    return IterV(items())
+
+
+def _count(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    _plain_arguments(kwargs, "start", "step")
+    start = args[0] if args else kwargs.get("start", constant(0))
+    step = args[1] if len(args) > 1 else kwargs.get("step", constant(1))
+
+    def items() -> Iterator[Value]:
+        at = start
+        while True:
+            yield at
+            at = compare.binary(session, "+", at, step, inplace=False)
+
+    return IterV(items())
+
+
+def _cycle(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    source = iterate.steps(session, args[0])
+
+    def items() -> Iterator[Value]:
+        seen = []
+        for item in source:
+            seen.append(item)
+            yield item
+        while seen:
+            yield from seen
+
+    return IterV(items())
+
+
+def _repeat(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    _plain_arguments(kwargs, "times")
+    times = args[1] if len(args) > 1 else kwargs.get("times")
+    return IterV(itertools.repeat(args[0]) if times is None else itertools.repeat(args[0], _number(session, times)))
+
+
+def _accumulate(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    _plain_arguments(kwargs, "initial", "func")
+    function = args[1] if len(args) > 1 else kwargs.get("func", NONE)
+    initial = kwargs.get("initial", NONE)
+
+    def add(a: Value, b: Value) -> Value:
+        if function is NONE:
+            return compare.binary(session, "+", a, b, inplace=False)
+        return call.call(session, function, [a, b], {})
+
+    source = iterate.steps(session, args[0])
+    return IterV(itertools.accumulate(source, add) if initial is NONE else
+                 itertools.accumulate(source, add, initial=initial))
+
+
+def _pairwise(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return IterV(TupleV([a, b]) for a, b in itertools.pairwise(iterate.steps(session, args[0])))
+
+
+def _starmap(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return IterV(call.call(session, args[0], iterate.unpack(session, items), {})
+                 for items in iterate.steps(session, args[1]))
+
+
+def _while(take: bool) -> Callable:
+    def made(session: Session, args: Args, kwargs: Kwargs) -> Value:
+        function = itertools.takewhile if take else itertools.dropwhile
+        return IterV(function(lambda x: container.truth(session, call.call(session, args[0], [x], {})),
+                              iterate.steps(session, args[1])))
+
+    return made
+
+
+def _zip_longest(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    _plain_arguments(kwargs, "fillvalue")
+    sources = [iterate.steps(session, a) for a in args]
+    rows = itertools.zip_longest(*sources, fillvalue=kwargs.get("fillvalue", NONE))
+    return IterV(TupleV(list(row)) for row in rows)
+
+
+# functools and operator
+
+
+def _partial(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    function, *fixed = args
+    return Special("partial", lambda session, more, named: call.call(session, function, [*fixed, *more],
+                                                                     {**kwargs, **named}))
+
+
+def _reduce(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    items = iterate.steps(session, args[1])
+    total = args[2] if len(args) > 2 else next(items, None)
+    if total is None:
+        return raise_(TypeError, "reduce() of empty iterable with no initial value")
+    for item in items:
+        total = call.call(session, args[0], [total, item], {})
+    return total
+
+
+def _itemgetter(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    def get(session: Session, given: Args, named: Kwargs) -> Value:
+        found = [container.get_item(session, given[0], key) for key in args]
+        return found[0] if len(found) == 1 else TupleV(found)
+
+    return Special("itemgetter", get)
+
+
+def _attrgetter(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    names = [session.concrete(a).split(".") for a in args]
+
+    def one(session: Session, value: Value, path: list[str]) -> Value:
+        for name in path:
+            value = attr.load(session, value, name)
+        return value
+
+    def get(session: Session, given: Args, named: Kwargs) -> Value:
+        found = [one(session, given[0], path) for path in names]
+        return found[0] if len(found) == 1 else TupleV(found)
+
+    return Special("attrgetter", get)
+
+
+def _methodcaller(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    name, *fixed = args
+
+    def do(session: Session, given: Args, named: Kwargs) -> Value:
+        return call.call(session, attr.load(session, given[0], session.concrete(name)), fixed, kwargs)
+
+    return Special("methodcaller", do)
+
+
+GETTERS = {operator.itemgetter: _itemgetter, operator.attrgetter: _attrgetter, operator.methodcaller: _methodcaller}
+
+
+def getter(session: Session, value: Obj) -> Value | None:
+    """An existing `itemgetter` or its like as the program would make it; None for other objects."""
+    make = GETTERS.get(type(value.obj))
+    if make is None:
+        return None
+    if value.source is None:
+        raise Abort(f"a {type(value.obj).__name__} of unknown origin")
+    value.source.check_identity()  # it cannot change
+    reduced = value.obj.__reduce__()
+    if reduced[0] is not type(value.obj):
+        raise Abort("a methodcaller with keywords")
+    return make(session, [constant(x) for x in reduced[1]], {})
+
+
+# collections
+
+
+def _deque(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    _plain_arguments(kwargs, "iterable", "maxlen")
+    given = dict(zip(("iterable", "maxlen"), args)) | kwargs
+    most = _number(session, given["maxlen"]) if "maxlen" in given else None
+    items = iterate.unpack(session, given["iterable"]) if "iterable" in given else []
+    return DequeV(items if most is None else items[len(items) - min(most, len(items)):], most)
+
+
+def _defaultdict(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    made = DictV(kind=collections.defaultdict)
+    made.factory = args[0] if args else NONE
+    methods.update(session, made, args[1:], kwargs)
+    return made
+
+
+CONSTRUCTORS: dict[Any, Callable] = {
+    itertools.chain: _chain, itertools.product: _combined(itertools.product),
+    itertools.combinations: _combined(itertools.combinations),
+    itertools.permutations: _combined(itertools.permutations), itertools.islice: _islice, itertools.count: _count,
+    itertools.cycle: _cycle, itertools.repeat: _repeat, itertools.accumulate: _accumulate,
+    itertools.pairwise: _pairwise, itertools.starmap: _starmap, itertools.takewhile: _while(True),
+    itertools.dropwhile: _while(False), itertools.zip_longest: _zip_longest,
+    functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
+}
+FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce}
