@@ -29,8 +29,10 @@ class Derived:
         """Identity says more than can stay open."""
         self.check()
 
-    def check(self, *detail: Any) -> None:
+    def check(self, kind: str = "", *detail: Any) -> None:
         """Somebody looked at the value: fix all that it was computed from."""
+        if kind == "not":  # a number is never None, or another object that is there once
+            return
         for root in self.roots:
             fix(root)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from rushlight.compiler._verify import Mismatch
@@ -79,29 +81,24 @@ class Run:
     def _hold_sized(self, writer: Writer) -> None:
         recorder, plan = self.session.recorder, self.plan
         sized = Sized(self.sizes.facts, list(self.sizes.inputs.values()), self.numbers, self.graph,
-                      list(recorder.drawn.values()), plan.counters, self._compiled)
+                      list(recorder.drawn.values()), plan.counters, partial(_compiled, plan.backend, plan.options))
         reals = [recorder.real(recorder.by_source[source])._meta for source in self.sizes.inputs]
         if sized.make((*reals, *[atom.hint for atom in self.numbers])) is None:
             raise AssertionError("a graph with symbols that does not hold for the sizes it was captured with")
         writer.held.update(find=sized.known.get, make=sized.make)
 
-    def _compiled(self, graph: Graph) -> Callable[[list], list]:
-        if not graph.outputs:
-            return lambda inputs: []
-        return self.plan.backend(graph, [v.meta for v in graph.inputs], self.plan.options)
-
     def write_call(self, writer: Writer, inputs: list[str]) -> None:
         """Add the draws and the call; a failure there leaves everything as it was."""
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                           fallback=self.plan.fallback, Mismatch=Mismatch)
+                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math)
         draws = type(self.plan.counters) is Sym or self.plan.counters > 0
         if draws:
             writer.line(f"seed, start = take({counters})")
         if not self.epilogue.names:
             return
         if not self.sized:
-            writer.held["run"] = self._compiled(self.graph)
+            writer.held["run"] = _compiled(self.plan.backend, self.plan.options, self.graph)
         writer.line("try:")
         outputs = ", ".join(self.epilogue.names)
         writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
@@ -139,7 +136,7 @@ class Run:
         for i, (part, at) in reversed([*enumerate(epilogue.later)]):
             names = [epilogue.outputs_of[v] if v in epilogue.outputs_of else name_input(recorder.by_value[v])
                      for v in part.inputs]
-            writer.held[f"run{i}"] = self._compiled(part.graph)
+            writer.held[f"run{i}"] = _compiled(self.plan.backend, self.plan.options, part.graph)
             outputs = ", ".join([epilogue.outputs_of[v] for v in part.outputs])
             epilogue.lines.insert(at, f"{outputs}, = run{i}([{', '.join(names)}])")
 
@@ -148,6 +145,13 @@ class Run:
         drawn = self.session.recorder.drawn
         item = f"sized.draws[{[*drawn].index(tracer)}]" if self.sized else writer.hold(drawn[tracer])
         return f"draw({item}, seed, start)"
+
+
+def _compiled(backend: Backend, options: dict, graph: Graph) -> Callable[[list], list]:
+    """A graph compiled; this must not hold on to the call that was captured."""
+    if not graph.outputs:
+        return lambda inputs: []
+    return backend(graph, [v.meta for v in graph.inputs], options)
 
 
 def _symbols(x: Any) -> Iterator[Sym]:

@@ -24,10 +24,10 @@ right one for some values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rushlight.compiler.capture.derived import derived
+from rushlight.compiler.capture.derived import derived, place
 from rushlight.compiler.capture.source import Source, path
 from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.value import Obj
@@ -170,11 +170,31 @@ class Sizes:
             self.places[where, None] = sym
         return Obj(number, derived(sym))  # type: ignore[arg-type]
 
+    def conditions(self, name: Callable[[Source], str]) -> Iterator[tuple[str, str]]:
+        """What must hold of the open sizes and numbers, as Python source over the inputs and for readers."""
+        facts = self.facts
+        for source, m in self.inputs.items():
+            given = f"{name(source)}._meta"
+            yield f"len({given}.shape) == {m.ndim}", f"{path(source)}: has not {m.ndim} dimensions"
+            for d, size in enumerate(m.shape):
+                if not isinstance(size, Sym):
+                    yield f"{given}.shape[{d}] == {size}", f"{path(source)}.shape[{d}] is not {size}"
+        for atom in facts.atoms:
+            if atom.parts is None and atom.least > -math.inf:
+                where = f"{path(atom.origin[0])}.shape[{atom.origin[1]}]"
+                yield f"{place(atom, name)} >= {atom.least}", f"{where} is not at least {atom.least}"
+            if atom.parts is None and atom.most < math.inf:
+                yield f"{place(atom, name)} <= {atom.most}", f"{path(atom.origin[0])}: more than {atom.most}"
+        for guard in facts.guards.values():
+            yield facts.guard_text(guard, lambda atom: place(atom, name)), f"not {facts.guard_text(guard)}"
+        if self.inputs:
+            yield "False", f"{' or '.join(map(path, self.inputs))} differs in dtype, device, layout or requires_grad"
+
     def check_marks(self) -> None:
         """Raise for sizes that were marked as dynamic and of which the program needs the number."""
-        for place in sorted(self.marked & self.fixed.keys()):
+        for spot in sorted(self.marked & self.fixed.keys()):
             raise ConstraintViolationError(
-                f"mark_dynamic: dimension {place[1]} of {place[0]} cannot stay open, because {self.fixed[place]}; "
+                f"mark_dynamic: dimension {spot[1]} of {spot[0]} cannot stay open, because {self.fixed[spot]}; "
                 "leave the mark away or use maybe_mark_dynamic, or change the program so that it does not ask")
 
     def fix_all(self, values: Any, why: str) -> None:

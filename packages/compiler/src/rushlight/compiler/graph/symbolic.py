@@ -266,6 +266,8 @@ class Facts:
             return self.sym(added(quotient, {(): whole} if whole else {})), left
         if self.known(rest, ">=") and self.known(added(b, rest, -1), ">"):  # 0 <= rest < b
             return self.sym(quotient), self.sym(rest)
+        if self.known(rest, ">=") is False and self.known(added(b, rest), ">="):  # -b <= rest < 0
+            return self.sym(quotient) - 1, self.sym(added(b, rest))
         return (self.sym(quotient) + self._part("//", rest, b)), self._part("%", rest, b)
 
     def _part(self, operator: str, a: Terms, b: Terms) -> Any:
@@ -360,7 +362,10 @@ class Facts:
         """Use that a polynomial is 0: an atom that only one number fits is one; of two equal atoms the first serves."""
         names = {a for monomial in terms for a in monomial}
         if len(names) == 1:
-            self.fix(terms, f"it must be {self.atoms[next(iter(names))].hint}")
+            atom = self.atoms[next(iter(names))]
+            if atom.parts is None:
+                self.fix(terms, f"it must be {atom.hint}")
+            atom.low = atom.high = atom.hint
         if len(terms) == 2 and all(len(m) == 1 for m in terms) and sorted(terms.values()) == [-1, 1]:
             first, second = sorted(names)
             a, b = self.atoms[first], self.atoms[second]
