@@ -15,11 +15,9 @@ LIMIT = 7
 
 
 def _compiled(function):
-    address, engine = compile_function(function)
+    address = compile_function(function)
     count = function.__code__.co_argcount
-    made = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(address)
-    made.engine = engine
-    return made
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(address)
 
 
 def branches(a, b):

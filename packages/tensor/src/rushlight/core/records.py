@@ -45,8 +45,7 @@ class Code:
     """Machine code of a function that answers the calls of builtins."""
 
     def __init__(self, answer: Callable) -> None:
-        address, self._engine = compile_function(answer)
-        self._method = _Method(b"native", address, _FASTCALL, None)
+        self._method = _Method(b"native", compile_function(answer), _FASTCALL, None)
         keep_for_ever(self)
 
     def function(self, kind: int, python: Callable, words: tuple[int, ...], *items: Any) -> Any:

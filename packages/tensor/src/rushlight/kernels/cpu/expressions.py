@@ -13,6 +13,7 @@ from rushlight.kernels.cpu.convert import Untranslatable, arithmetic, compared, 
 from rushlight.kernels.cpu.language import (
     INT,
     Float,
+    Integer,
     Intrinsic,
     LibraryFunction,
     Literal,
@@ -89,6 +90,8 @@ class Expressions:
             return Value(types.boolean, ir.Constant(types.boolean.value, int(value)))
         if type(value) is int and -(2**63) <= value < 2**63:
             return Value(Literal(value), ir.Constant(INT, value))
+        if type(value) is int and 0 <= value < 2**64:
+            return Value(types.uint64, ir.Constant(INT, value))
         if type(value) is float:
             return Value(types.float64, ir.Constant(types.float64.value, value))
         if isinstance(value, Type):
@@ -202,6 +205,8 @@ class Expressions:
             return Value(signature.return_type, write(None, self.builder, signature, values))
         if isinstance(function, LibraryFunction):
             return self.library_call(function, args)
+        if function is abs and isinstance(args[0].kind, Integer):
+            return self.absolute(*args)
         if function in (min, max):
             return self.smallest(function, args)
         if inspect.isfunction(function):
@@ -222,6 +227,14 @@ class Expressions:
         if not name.startswith("llvm."):
             made.attributes.add("nounwind")
         return Value(kind, self.builder.call(made, [self.converted(arg, kind) for arg in args]))
+
+    def absolute(self, arg: Value) -> Value:
+        """The magnitude of an integer, in its own type."""
+        kind, zero = arg.kind, ir.Constant(arg.kind.value, 0)
+        if not kind.signed:
+            return arg
+        below = self.builder.icmp_signed("<", arg.value, zero)
+        return Value(kind, self.builder.select(below, self.builder.sub(zero, arg.value), arg.value))
 
     def smallest(self, function: Callable, args: Sequence[Value]) -> Value:
         """Python's min and max of two or more numbers: the first one where they are equal or not ordered."""

@@ -32,6 +32,23 @@ def fingerprint(function: Callable[..., Any], seen: frozenset[Any] = frozenset()
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def fingerprint_of_all(function: Callable[..., Any]) -> str:
+    """A digest of a function and of all that it calls, each looked at once: for large families of functions."""
+    numbers: dict[Callable[..., Any], int] = {function: 0}
+    parts: list[Any] = []
+    for member in (family := [function]):
+        parts.append(_code_parts(member.__code__))
+        for name, value in sorted(named_values(member).items()):
+            if isinstance(value, python_types.FunctionType):
+                if value not in numbers:
+                    numbers[value] = len(numbers)
+                    family.append(value)
+                parts.append((name, numbers[value]))
+            elif isinstance(value, int | float | tuple):
+                parts.append((name, repr(value)))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
 def _code_parts(code: python_types.CodeType) -> list[Any]:
     constants = [_code_parts(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
     return [code.co_code.hex(), code.co_varnames, code.co_names, constants]

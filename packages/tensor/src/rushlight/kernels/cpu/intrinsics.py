@@ -239,13 +239,13 @@ truncate_remainder = _guarded_division(remainder=True)
 def integer_pow(base, exponent, negative):
     """base ** exponent modulo 2**64 for an int64 and a uint64; every narrower result is its low bits."""
     if negative:  # 1 / base**n rounds to zero except for the units
-        return (base if exponent & np.uint64(1) else np.int64(1)) if base == 1 or base == -1 else np.int64(0)
-    result = np.int64(1)
-    while exponent != np.uint64(0):
-        if exponent & np.uint64(1):
+        return (base if exponent & 1 else 1) if base == 1 or base == -1 else 0
+    result = 1
+    while exponent != 0:
+        if exponent & 1:
             result = result * base
         base = base * base
-        exponent = exponent >> np.uint64(1)
+        exponent = exponent >> 1
     return result
 
 

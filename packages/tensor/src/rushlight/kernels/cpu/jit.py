@@ -39,12 +39,12 @@ _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
 _makers: dict[Callable[..., Any], str] = {}
 # Re-entrant, because a finalizer or signal handler that runs while this thread compiles may need a kernel, too.
-_lock = threading.RLock()
+lock = threading.RLock()
 _statistics = {"memory": 0, "disk": 0, "compiled": 0}
 
 if hasattr(os, "register_at_fork"):
     # A fork waits for the kernel in the making: LLVM's own lock would stay locked in the child for ever.
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def compile_statistics() -> dict[str, int]:
@@ -76,7 +76,7 @@ def compile_source(
     if kernel is not None:
         _statistics["memory"] += 1
         return kernel
-    with _lock:
+    with lock:
         if key not in _kernels:
             kernel, address, maker = _load_or_compile(key, source, signature, opaques, returns)
             _addresses[kernel], _makers[kernel], _kernels[key] = address, maker, kernel
@@ -89,7 +89,7 @@ def _load_or_compile(
     if os.environ.get("RUSHLIGHT_KERNELS") != "numba":
         from rushlight.kernels.cpu import objects
 
-        digest = _digest(key, _environment())
+        digest = digest_of(key)
         code = store.read(digest)
         _statistics["disk"] += bool(code)
         if code is None:
@@ -121,7 +121,7 @@ def _by_numba(
 ) -> tuple[Callable[..., Any], int]:
     from rushlight.kernels.cpu import numba_route
 
-    digest = _digest(key, _numba_environment())
+    digest = digest_of(key, *_numba_environment())
     code = store.read(digest)
     if code is not None:
         _statistics["disk"] += 1
@@ -139,11 +139,13 @@ def _names() -> dict[str, Any]:
 
     modules = (intrinsics, vectors, gemm_tile, tiles, winograd_tiles)
     found = {name: value for module in modules for name, value in module.NAMESPACE.items()}
-    return found | {"team_work": team_native.work, "team_launch": team_native.launch, "min": min, "max": max}
+    found |= {"team_work": team_native.work, "team_launch": team_native.launch}
+    return found | {"min": min, "max": max, "abs": abs}
 
 
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+def digest_of(*parts: Any) -> str:
+    """A name for what depends on `parts`, on this processor and on our code generator."""
+    return hashlib.sha256(repr((parts, _environment())).encode()).hexdigest()
 
 
 def _texts(names: Sequence[str]) -> list[str]:
@@ -164,4 +166,4 @@ def _environment() -> tuple[str, ...]:
 def _numba_environment() -> tuple[str, ...]:
     import numba
 
-    return (*_environment(), numba.__version__, *_texts(_NUMBA_FILES))
+    return (numba.__version__, *_texts(_NUMBA_FILES))

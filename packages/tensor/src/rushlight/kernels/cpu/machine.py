@@ -17,9 +17,13 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
+
+from rushlight.kernels.cpu import jit, objects, store
+from rushlight.kernels.cpu.fingerprint import fingerprint_of_all
 
 _WORD, _BIT, _REAL = ir.IntType(64), ir.IntType(1), ir.DoubleType()
 _READ = {"word": _WORD, "half": ir.IntType(32), "real": _REAL}
@@ -44,31 +48,26 @@ put_word = put_half = put_short = put_byte = put_double = put_single = _only_her
 stack = call = call_real = _only_here
 
 
-def compile_function(function: Callable) -> tuple[int, Any]:
-    """The address of a function, and what has to live as long as it is used."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=1, jit=True
-    )
-    module = binding.parse_assembly(str(translate(function)))
-    # The whole pipeline of LLVM takes 0.25 s longer and gains nothing here.
-    passes = binding.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=1)))
-    engine = binding.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine.get_function_address(function.__name__), engine
+_addresses: dict[str, int] = {}
 
 
-def translate(function: Callable) -> ir.Module:
-    """A function, and those that it calls, as an LLVM module."""
+def compile_function(function: Callable) -> int:
+    """The address of a function, from the directory of compiled kernels if it is there. It is never given back."""
+    digest = jit.digest_of(fingerprint_of_all(function), Path(__file__).read_bytes())
+    with jit.lock:
+        if digest not in _addresses:
+            code = store.read(digest)
+            if code is None:
+                code = objects.make_simple_object(str(translate(function, f"native_{digest}")))
+                store.write(digest, code)
+            _addresses[digest] = objects.load_function(code, f"native_{digest}")
+        return _addresses[digest]
+
+
+def translate(function: Callable, name: str) -> ir.Module:
+    """A function, under another name, and those that it calls as an LLVM module."""
     module = ir.Module()
-    module.triple = binding.get_default_triple()
-    _Translation(module).declare(function, "external")
+    _Translation(module).declare(function, "external", name)
     return module
 
 
@@ -79,13 +78,13 @@ class _Translation:
         self.module = module
         self.made: dict[Callable, ir.Function] = {}
 
-    def declare(self, function: Callable, linkage: str = "internal") -> ir.Function:
+    def declare(self, function: Callable, linkage: str = "internal", name: str = "") -> ir.Function:
         """The translation of a function."""
         if function not in self.made:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
             assert isinstance(tree, ast.FunctionDef)
             kind = ir.FunctionType(_WORD, [_WORD] * len(tree.args.args))
-            made = self.made[function] = ir.Function(self.module, kind, function.__name__)
+            made = self.made[function] = ir.Function(self.module, kind, name or function.__name__)
             made.linkage = linkage
             if len(tree.body) <= 2:  # a docstring and one statement
                 made.attributes.add("alwaysinline")

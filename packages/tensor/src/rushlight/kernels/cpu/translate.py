@@ -42,9 +42,8 @@ class Variable:
     """A place on the stack. `scope` is the list of statements that gave it its first value; `leaked` says that others
     than that list's statements read it, `split` that they may not, because the name has had another type elsewhere."""
 
-    def __init__(self, kind: Type, place: Any, scope: int) -> None:
-        self.kind, self.place, self.scope = kind, place, scope
-        self.leaked = self.split = False
+    def __init__(self, kind: Type, place: Any, scope: int, leaked: bool = False, split: bool = False) -> None:
+        self.kind, self.place, self.scope, self.leaked, self.split = kind, place, scope, leaked, split
 
 
 def translate(
@@ -262,9 +261,9 @@ class _Body(Expressions):
         words = [self.converted(value, kind) for value in values]
         zero, one = Value(kind, ir.Constant(INT, 0)).value, ir.Constant(INT, 1)
         start, stop, step = {1: (zero, *words, one), 2: (*words, one), 3: tuple(words)}[len(words)]
-        constant = step.constant if isinstance(step, ir.Constant) else None
-        if constant is None or constant <= 0:
-            raise Untranslatable("a loop whose step is not a positive number in the source")
+        constant = step.constant if isinstance(step, ir.Constant) else 0
+        if constant < 0 or (unsigned and constant == 0):
+            raise Untranslatable("a loop that counts down")
         head, body = self.new_block("head"), self.new_block("body")
         again, after = self.new_block("again"), self.new_block("after")
         before = self.builder.block
@@ -273,7 +272,11 @@ class _Body(Expressions):
         at = self.builder.phi(INT)
         at.add_incoming(start, before)
         compare = self.builder.icmp_unsigned if unsigned else self.builder.icmp_signed
-        self.builder.cbranch(compare("<", at, stop), body, after)
+        below = compare("<", at, stop)
+        if constant == 0:  # not known yet, and perhaps negative
+            up = self.builder.icmp_signed(">", step, zero)
+            below = self.builder.select(up, below, compare(">", at, stop))
+        self.builder.cbranch(below, body, after)
         self.builder.position_at_end(body)
         self.assign(_name(statement.target), Value(kind, at))
         self.loop(body, statement.body, again, after)
@@ -296,16 +299,17 @@ class _Body(Expressions):
         kind = plain(value.kind)
         if kind is types.void or isinstance(kind, TypeName | Tuple):
             raise Untranslatable(f"{name} = {kind}")
-        known = self.variables.get(name)
-        if known is None or known.kind is not kind:
+        known, scope = self.variables.get(name), self.scopes[-1]
+        if known is not None and known.kind is kind and not known.split:
+            if known.scope not in self.scopes:
+                known = self.variables[name] = Variable(kind, known.place, scope, leaked=known.leaked)
+        elif known is None or known.kind is not kind or known.scope not in self.scopes:
+            # Perhaps another variable under an old name, where no statement can see both.
+            if known is not None and (known.leaked or (known.scope in self.scopes and known.scope != scope)):
+                raise Untranslatable(f"{name} is {known.kind} and {kind}")
             self.entry.position_at_end(self.entry.block)
-            made = Variable(kind, self.entry.alloca(kind.value), self.scopes[-1])
-            if known is not None:
-                # Another variable under an old name, where no statement can see both.
-                if known.leaked or (known.scope in self.scopes and known.scope != made.scope):
-                    raise Untranslatable(f"{name} is {known.kind} and {kind}")
-                made.split = True
-            known = self.variables[name] = made
+            place = self.entry.alloca(kind.value)
+            known = self.variables[name] = Variable(kind, place, scope, split=known is not None)
         self.builder.store(self.converted(value, kind), known.place)
 
     def variable(self, name: str) -> Value:
@@ -329,4 +333,4 @@ def _name(target: ast.expr) -> str:
     return target.id
 
 
-_BUILTINS: dict[str, Any] = {"min": min, "max": max}
+_BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs}
