@@ -162,7 +162,16 @@ def test_wrong_options_are_refused():
 
 
 def test_what_onnx_lacks_is_an_error():
-    with pytest.raises(errors.UnsupportedOperatorError, match="fft_r2c .*complex"):
+    def program(x):
+        y = rushlight.lgamma(x) + 1
+        return y @ nn.Identity()(rushlight.linalg.inv(x[:, :2]))
+
+    first = program.__code__.co_firstlineno
+    with pytest.raises(errors.UnsupportedOperatorError) as error:
+        rushlight.onnx.export(program, (rushlight.ones(2, 2),))
+    for call in (f"inv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: ONNX"):
+        assert call in str(error.value)
+    with pytest.raises(errors.UnsupportedOperatorError, match="fft_r2c: .*complex"):
         rushlight.onnx.export(rushlight.fft.rfft, (X,))
     with pytest.raises(errors.UnsupportedOperatorError, match="complex numbers"):
         rushlight.onnx.export(lambda x: x * 2, (X.to(rushlight.complex64),))

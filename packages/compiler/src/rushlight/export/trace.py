@@ -28,6 +28,7 @@ from rushlight.compiler.graph.text import text
 from rushlight.core import dispatch
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.export.places import PlacedGraph
 from rushlight.export.results import Leaf, leaves_of
 from rushlight.ops.copy import preserve_format
 from rushlight.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -107,6 +108,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec) -> Traced:
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise RuntimeError(f"{name}: Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     session = _session()
+    session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()
     try:
         with _recording():

@@ -117,7 +117,7 @@ class Builder:
 
     def number(self, x: Any, kind: dtype) -> Ref:
         """A 0-dim value: a constant, or an open size."""
-        if isinstance(x, Symbolic):
+        if is_open(x):
             return self.cast(self.squeeze(self.measure(x), 0), kind)
         with np.errstate(over="ignore"):
             return self.constant(np.asarray(x).astype(kind.numpy), kind)
@@ -135,15 +135,15 @@ class Builder:
 
     def sizes(self, extents: Sequence[Any]) -> Ref:
         """A vector of int64: a constant where all sizes are known, else put together when the model runs."""
-        if all(type(extent) is int for extent in extents):
+        if not any(map(is_open, extents)):
             return self.constant(np.array(extents, np.int64))
-        parts = [self.constant(np.array([e], np.int64)) if type(e) is int else self.measure(e) for e in extents]
+        parts = [self.measure(e) if is_open(e) else self.constant(np.array([e], np.int64)) for e in extents]
         return self.Concat(*parts, axis=0) if len(parts) > 1 else parts[0]
 
     def measure_input(self, x: Ref) -> None:
         """Note what the sizes of an input say about the numbers that open sizes are made of."""
         for d, extent in enumerate(x.shape):
-            if type(extent) is int:
+            if not is_open(extent):
                 continue
             rest = {m: c for m, c in extent.terms.items() if m}
             if len(rest) != 1 or len(next(iter(rest))) != 1:
@@ -185,8 +185,10 @@ class Builder:
             raise SymbolicValueError(f"onnx.export: no input of the model has a size that tells {atom.name}")
         operator, a, b = atom.parts
         left, right = self._polynomial(facts, a), self._polynomial(facts, b)
+        if operator == "//" and facts.known(a, ">=") and facts.known(b, ">"):
+            return self.Div(left, right)
         rest = self.Mod(left, right)
-        return rest if operator == "%" else self.Div(self.Sub(left, rest), right)
+        return rest if operator == "%" else self.Div(self.Sub(left, rest), right)  # Div rounds towards 0
 
     # what many rows need
 
@@ -207,7 +209,7 @@ class Builder:
     def reshape(self, x: Ref, extents: Sequence[Any]) -> Ref:
         """The elements in another shape. One open size follows from the others, unless one of them is 0."""
         extents = list(extents)
-        open_ = [i for i, extent in enumerate(extents) if type(extent) is not int]
+        open_ = [i for i, extent in enumerate(extents) if is_open(extent)]
         if len(open_) == 1 and all(extents[i] for i in range(len(extents)) if i != open_[0]):
             extents[open_[0]] = -1
         return self.Reshape(x, self.sizes(extents), allowzero=1 if 0 in extents else None)
@@ -248,6 +250,11 @@ class Builder:
         return int(info.max if upper else info.min)
 
 
+def is_open(x: Any) -> bool:
+    """Is it a size that is not known before the model runs?"""
+    return isinstance(x, Symbolic)
+
+
 def same_size(a: Any, b: Any) -> bool:
     """Are two sizes equal whatever the inputs are?"""
-    return a is b or type(a) is type(b) is int and a == b
+    return a is b or not is_open(a) and not is_open(b) and a == b

@@ -12,8 +12,9 @@ from rushlight.compiler.graph.passes.apart import taken_apart
 from rushlight.compiler.graph.symbolic import Fixed, Undecided
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
+from rushlight.export.places import place_of
 from rushlight.onnx import elementwise, proto
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Ref, is_open
 from rushlight.onnx.errors import UnsupportedOperatorError
 from rushlight.onnx.families import ROWS
 from rushlight.onnx.table import REASONS, Refused, Row
@@ -58,7 +59,11 @@ def convert(graph: Graph, inputs: Mapping[Value, str | Weight | Drawn], outputs:
             made.inputs.append(proto.ValueInfo(ref.name, kind, shape_of(value.meta, axes)))
             o.measure_input(ref)
     names = [o.fresh(wanted) for wanted in outputs]
-    _write_all(o, graph, known)
+    wrong = _write_all(o, graph, known)
+    if wrong:
+        listed = "; ".join(f"{call}: {reason}" for call, reason in sorted(wrong.items()))
+        raise UnsupportedOperatorError(
+            f"onnx.export: {len(wrong)} operation{'s' if len(wrong) > 1 else ''} cannot be expressed in ONNX: {listed}")
     made.nodes = o.nodes
     produced = {name for node in o.nodes for name in node.outputs}
     renamed: dict[str, str] = {}
@@ -86,11 +91,11 @@ def _rename(nodes: list[proto.Node], names: Mapping[str, str]) -> None:
 
 def shape_of(meta: Meta, axes: Mapping[Any, str]) -> list[int | str | None]:
     """The sizes of a value, as a file says them: an open one by its name."""
-    return [size if type(size) is int else axes.get(size) or str(size) for size in meta.shape]
+    return [axes.get(size) or str(size) if is_open(size) else size for size in meta.shape]
 
 
-def _write_all(o: Builder, graph: Graph, known: dict[Value, Ref]) -> None:
-    """Write all nodes; `known` gets their results."""
+def _write_all(o: Builder, graph: Graph, known: dict[Value, Ref]) -> dict[str, str]:
+    """Write all nodes; `known` gets their results. Returns why not, by op and line of the program."""
     wrong: dict[str, str] = {}
     needed = {x for node in graph.nodes for x in node.inputs if isinstance(x, Value)} | set(graph.outputs)
     for node in graph.nodes:
@@ -100,21 +105,23 @@ def _write_all(o: Builder, graph: Graph, known: dict[Value, Ref]) -> None:
         try:
             results = _write(o, node, operands, needed)
         except (Undecided, Fixed):
-            wrong.setdefault(node.op.name, "it needs a size that is open")
+            wrong[_called(node)] = "it needs a size that is open"
             continue
         except Refused as error:
-            wrong.setdefault(node.op.name, str(error))
+            wrong[_called(node)] = str(error)
             continue
         for value, ref in zip(node.outputs, results):
             if ref is not None:
                 known[value] = Ref(ref.name, value.meta.dtype, value.meta)
         if len(results) == 1:
             o.origins[results[0].name] = (node.op.name, operands)
-    if wrong:
-        listed = "; ".join(f"{name} ({reason})" for name, reason in sorted(wrong.items()))
-        raise UnsupportedOperatorError(
-            f"onnx.export: {len(wrong)} operation{'s' if len(wrong) > 1 else ''} cannot be expressed in ONNX: {listed}"
-        )
+    return wrong
+
+
+def _called(node: Node) -> str:
+    """An op call, for messages."""
+    place = place_of(node)
+    return node.op.name if place is None else f"{node.op.name} in {place}"
 
 
 def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[Ref | None, ...]:
@@ -159,7 +166,8 @@ def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:
     except NotImplementedError as error:
         raise Refused(str(error)) from None
     known = dict(zip(parts.inputs, [x for x in operands if isinstance(x, Ref)]))
-    _write_all(o, parts, known)
+    for call, reason in _write_all(o, parts, known).items():
+        raise Refused(f"it is made of {call}: {reason}")
     return tuple([known[v] for v in parts.outputs])
 
 

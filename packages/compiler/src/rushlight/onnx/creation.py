@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.meta import Symbolic
 from rushlight.core.op import REGISTRY
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Ref, is_open, same_size
 from rushlight.onnx.proto import DATA_TYPE
 from rushlight.onnx.table import Refused, refuse, row
 
@@ -37,12 +36,13 @@ def empty(o: Builder, *, shape: tuple, strides: Any, dtype: Any, device: Any) ->
 
 @row("arange")
 def arange(o: Builder, start: Any, step: Any, *, length: Any, dtype: Any, device: Any) -> Ref:
-    if type(length) is int and not isinstance(start, Ref) and not isinstance(step, Ref):
+    if not is_open(length) and not isinstance(start, Ref) and not isinstance(step, Ref):
         return _made_now(o, "arange", (start, step), (length, dtype, device))
     count = o.cast(o.squeeze(o.sizes((length,)), 0), dtypes.int64)
     places = o.Range(o.number(0, dtypes.int64), count, o.number(1, dtypes.int64))
-    wide = dtype if dtype.is_floating_point else dtypes.int64
-    return o.cast(o.Add(o.Mul(o.cast(places, wide), step), start), dtype)
+    made = o.cast(places, dtype if dtype.is_floating_point else dtypes.int64)
+    made = made if same_size(step, 1) else o.Mul(made, step)
+    return o.cast(made if same_size(start, 0) else o.Add(made, start), dtype)
 
 
 @row("linspace")
@@ -62,7 +62,7 @@ def tril_indices(o: Builder, *, row: int, col: int, offset: int, upper: bool, dt
 
 def _made_now(o: Builder, name: str, operands: tuple, params: tuple) -> Ref:
     """The result of a call in which nothing depends on the inputs of the model."""
-    if any(isinstance(x, (Ref, Symbolic)) for x in (*operands, *params)):
+    if any(isinstance(x, Ref) or is_open(x) for x in (*operands, *params)):
         raise Refused("its size or its ends depend on the inputs")
     found = REGISTRY[name].execute(operands, params)
     return o.constant(found._array, found.dtype)
@@ -112,7 +112,7 @@ def bernoulli(o: Builder, probability: Ref, seed: Any, offset: Any) -> Ref:
 def random(o: Builder, kind: str, shape: tuple, dtype: dtypes.dtype, **attributes: float) -> Ref:
     """Random numbers; ONNX has no generator that could be told to go on where rushlight's stands."""
     wide = dtypes.float32 if dtype in dtypes.HALF else dtype
-    if all(type(extent) is int for extent in shape) and shape:
+    if shape and not any(map(is_open, shape)):
         call = getattr(o, f"Random{kind}")
         return o.cast(call(shape=list(shape), dtype=DATA_TYPE[wide], result=wide, **attributes), dtype)
     like = filled(o, shape, 0, wide)

@@ -15,7 +15,7 @@ import numpy as np
 import rushlight
 from rushlight.compiler.capture import allow
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
+from rushlight.compiler.graph.passes import eliminate_dead
 from rushlight.core.meta import Symbolic
 from rushlight.core.op import REGISTRY, Op
 from rushlight.core.tensor import Tensor
@@ -23,7 +23,7 @@ from rushlight.export import ExportedProgram
 from rushlight.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from rushlight.onnx import proto
 from rushlight.onnx.convert import Drawn, Weight, convert
-from rushlight.onnx.dynamic import axis_names, named_shapes
+from rushlight.onnx.dynamic import OpenSizes, axis_labels, axis_names
 from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning, VerificationError
 from rushlight.onnx.program import ONNXProgram
 from rushlight.utils._pytree import tree_flatten
@@ -110,11 +110,12 @@ def export(
     model, args, kwargs, input_names, output_names, dynamic_shapes = _filled(
         model, args, kwargs, input_names, output_names, dynamic_shapes)
     with _mode(model, TrainingMode.PRESERVE if dynamo else TrainingMode(int(training))):
-        program = _captured(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
+        program, labels = _captured(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
     if dump_exported_program:
         rushlight.export.save(program, Path(artifacts_dir) / "exported_program.pt2")
-    made = _model(program, opset, input_names, output_names, custom_translation_table,
-                  axis_names(program, dynamic_shapes, dynamic_axes, input_names))
+    named = [axis_labels(name, dynamic_axes) for name in output_names or ()]
+    axes = axis_names(program, labels, named)
+    made = _model(program, opset, input_names, output_names, custom_translation_table, axes)
     if verify:
         _verify(made, program, args, kwargs)
     if f is not None:
@@ -161,11 +162,12 @@ def _mode(model: Any, mode: TrainingMode) -> Iterator[None]:
 
 
 def _captured(model: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, dynamic_axes: Any, input_names: Any
-              ) -> ExportedProgram:
+              ) -> tuple[ExportedProgram, list[dict[int, str]]]:
+    """The captured program, and the names that the caller gave to sizes of its arguments."""
     if isinstance(model, ExportedProgram):
-        return model
-    shapes = named_shapes(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
-    return rushlight.export.export(model, args, kwargs, dynamic_shapes=shapes)
+        return model, []
+    sizes = OpenSizes(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
+    return rushlight.export.export(model, args, kwargs, dynamic_shapes=sizes.shapes), sizes.labels
 
 
 class _Named(NamedTuple):
@@ -229,7 +231,7 @@ def _results(program: ExportedProgram, values: list[Value]) -> Graph:
     graph = Graph()
     graph.inputs, graph.nodes = program.graph.inputs, list(program.graph.nodes)
     graph.output(values)
-    return eliminate_common(eliminate_dead(graph))
+    return eliminate_dead(graph)
 
 
 def _array(program: ExportedProgram, target: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Ref, is_open
 from rushlight.onnx.table import refuse, row
 
 
@@ -76,7 +76,7 @@ def attention(o: Builder, query: Ref, key: Ref, value: Ref, mask: Ref | None, sc
 
 def _triangle(o: Builder, rows: Any, columns: Any) -> Ref:
     """A mask that is True up to the diagonal."""
-    if type(rows) is int and type(columns) is int:
+    if not is_open(rows) and not is_open(columns):
         return o.constant(np.tri(rows, columns, dtype=bool))
     places = [o.Range(o.number(0, dtypes.int64), o.squeeze(o.sizes((n,)), 0), o.number(1, dtypes.int64))
               for n in (rows, columns)]

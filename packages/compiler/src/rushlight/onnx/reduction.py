@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from rushlight.core import dtypes
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Ref, is_open
 from rushlight.onnx.table import refuse, row
 
 _SMALL = frozenset((dtypes.bool, dtypes.uint8, dtypes.int8, dtypes.uint16, dtypes.int16))
@@ -105,7 +105,7 @@ def _variance(o: Builder, x: Ref, dim: tuple, keepdim: bool, correction: float) 
 def count_less(o: Builder, x: Ref, dim: tuple, correction: float) -> Ref:
     """How many elements are reduced into one, less a correction, at least 0."""
     extents = [x.shape[d] for d in dim]
-    if all(type(extent) is int for extent in extents):
+    if not any(map(is_open, extents)):
         return o.number(max(math.prod(extents) - correction, 0), x.dtype)
     count = o.cast(o.ReduceProd(o.sizes(extents), keepdims=0), x.dtype)
     return o.Max(o.Sub(count, float(correction)), 0.0)

@@ -45,7 +45,7 @@ def select(o: Builder, x: Ref, index: int | Ref, *, dim: int) -> Ref:
 
 @row("slice")
 def slice_(o: Builder, x: Ref, start: Any, *, dim: int, length: Any, step: int) -> Ref:
-    return o.slice(x, dim, start, start + length * step if step == 1 else start + (length - 1) * step + 1, step)
+    return o.slice(x, dim, start, start + length * step, step)
 
 
 @row("split")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Ref, is_open
 from rushlight.onnx.table import Refused, row
 from rushlight.ops.avg_pool import divisors
 from rushlight.ops.conv import conv_sizes
@@ -35,17 +34,16 @@ def avg_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: 
     x = Ref(o.cast(x, dtypes.float64).name, dtypes.float64, x.meta) if not kind.is_floating_point else x
     if divisor or count_include_pad and ceil_mode and any(padding):
         # The sum of each window with zeros around, over what divides it.
-        ones = [(1, 1, *kernel_size), *[size if type(size) is int else 0 for size in x.shape[2:]]]
-        if not all(type(size) is int for size in x.shape[2:]):
+        if any(map(is_open, x.shape[2:])):
             raise Refused("avg_pool with a divisor or padded partial windows over images of open sizes")
-        return o.cast(_summed(o, x, kernel_size, stride, padding, ceil_mode, divisor, ones), kind)
+        return o.cast(_summed(o, x, kernel_size, stride, padding, ceil_mode, divisor), kind)
     found = o.AveragePool(x, kernel_shape=list(kernel_size), strides=list(stride), pads=[*padding, *padding],
                           ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad))
     return o.cast(found, kind)
 
 
-def _summed(o: Builder, x: Ref, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, divisor: int,
-            ones: Any) -> Ref:
+def _summed(o: Builder, x: Ref, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, divisor: int
+            ) -> Ref:
     count = len(kernel_size)
     size = x.shape[2:]
     out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * count, ceil_mode)
