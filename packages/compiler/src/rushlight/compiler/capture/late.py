@@ -42,7 +42,7 @@ def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
         raise Abort("item of a tensor with several elements")
     own = complex if meta.dtype.is_complex else float if meta.dtype.is_inexact else (
         bool if meta.dtype.category == 0 else int)
-    if kind is int and own is not int or kind is float and own is complex:
+    if kind is int and own not in (int, bool) or kind is float and own is complex:
         raise Abort(f"{kind.__name__} of a {own.__name__} element")  # it may fail, or cut something off
     recorder = session.recorder
     kept = recorder.tracer(meta.with_grad(False), recorder.current(value.tracer))  # as it is now
