@@ -1,0 +1,156 @@
+"""Our translation of kernels against numba's: every scalar definition, bit for bit, at the values where it matters."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.core.op import REGISTRY
+from rushlight.kernels.build import build_program
+from rushlight.kernels.cpu import jit
+from rushlight.kernels.half import storage_dtype
+from rushlight.kernels.polynomials import POLYNOMIALS
+from rushlight.kernels.source import Loop, loop_source
+
+rushlight.tensor(0)  # the first use declares all ops
+TOGETHER = 8  # definitions in one loop: numba takes a second for a loop, and little more for a long one
+FLOATS = [0.0, 1.0, 0.5, 1.5, 2.0, 3.1415, 88.5, 1e-3, 1e10, 2.0**31, 2.0**63, np.inf, np.nan]
+
+
+def values_of(dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.array([0, 1, 2, 3, 7, 100, info.max, info.max - 1, info.min, info.min + 1], dtype)
+    info = np.finfo(np.float32 if dtype.itemsize < 4 else dtype)
+    numbers = np.array([*FLOATS, info.tiny, info.smallest_subnormal, info.max, 1 + info.eps])
+    with np.errstate(over="ignore"):
+        return np.concatenate([numbers, -numbers]).astype(dtype)
+
+
+def operands_of(dtypes: list[np.dtype]) -> list[np.ndarray]:
+    """All combinations of the values, in lengths that leave a rest beside whole vectors."""
+    columns = zip(*itertools.product(*[values_of(dtype) for dtype in dtypes]))
+    return [np.array([*column, *column[:3]], dtype) for column, dtype in zip(columns, dtypes)]
+
+
+def programs(dtype: np.dtype, arity: int) -> list[tuple[str, object]]:
+    """The elementwise ops that are defined for operands of a dtype, each traced alone."""
+    found = []
+    for name, op in sorted(REGISTRY.items()):
+        if op.kind != "elementwise" or op.scalar is None or len(op.operands) != arity or op.mutates:
+            continue
+        try:
+            program = build_program(op.scalar, [dtype] * arity, [dtype], tables=(POLYNOMIALS,))
+        except TypeError:
+            continue  # not defined for this dtype
+        if not program.opaques() and (name, dtype.kind) != ("gcd", "b"):  # which numba alone knows
+            found.append((name, op.scalar))
+    return found
+
+
+def both_ways(definitions, dtype: np.dtype, arity: int):
+    """The results of several definitions from the two routes."""
+
+    def all_of_them(*elements):
+        return tuple([definition(*elements) for _, definition in definitions])
+
+    program = build_program(all_of_them, [dtype] * arity, [dtype] * len(definitions), tables=(POLYNOMIALS,))
+    loop = Loop(program, ("c",) * (len(definitions) + arity))
+    source = loop_source(loop)
+    ours = jit.compile_source(source, loop.signature)
+    assert jit.made_by(ours) == "llvm"
+    operands = operands_of([dtype] * arity)
+    stored = storage_dtype(dtype)
+    results = []
+    for kernel in (ours, jit._by_numba((source,), source, loop.signature, (), "")[0]):
+        outs = [np.zeros(operands[0].size, stored) for _ in definitions]
+        kernel(0, operands[0].size, *outs, *[x.view(stored) for x in operands])
+        results.append([out.view(dtype).astype(np.float32 if dtype.itemsize == 2 else dtype) for out in outs])
+    return results
+
+
+CASES = [
+    pytest.param(np.dtype(dtype), arity, start, id=f"{np.dtype(dtype).name}-{arity}-{start}")
+    for dtype, arity in [(np.float32, 1), (np.float32, 2), (np.int32, 2), (np.bool_, 2)]
+    for start in range(0, len(programs(np.dtype(dtype), arity)), TOGETHER)
+]
+
+
+@pytest.mark.parametrize("dtype, arity, start", CASES)
+def test_both_routes_give_the_same_bits(dtype, arity, start):
+    definitions = programs(dtype, arity)[start : start + TOGETHER]
+    for (name, _), ours, numbas in zip(definitions, *both_ways(definitions, dtype, arity)):
+        np.testing.assert_array_equal(ours, numbas, err_msg=name)  # NaN equals NaN, 0 equals -0
+        if dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(ours[ours == 0]), np.signbit(numbas[ours == 0]), err_msg=name)
+
+
+def translated(source: str, *signature: str, returns: str = ""):
+    """The kernel of a source, which is to be ours."""
+    kernel = jit.compile_source(source, signature, returns=returns)
+    assert jit.made_by(kernel) == "llvm"
+    return kernel
+
+
+def test_integers_divide_as_in_python_and_by_zero_give_zero():
+    source = "def kernel(lo, hi, q, r, a, b):\n    for i in range(lo, hi):\n        x, y = load(a, i), load(b, i)\n"
+    source += "        store(q, i, x // y)\n        store(r, i, x % y)\n"
+    values = [0, 1, -1, 7, -7, 3, -3, 2**62, -(2**63)]
+    a, b = (np.array(column) for column in zip(*itertools.product(values, values)))
+    quotient, rest = np.zeros_like(a), np.zeros_like(a)
+    translated(source, "u64", "u64", *["*i64"] * 4)(0, a.size, quotient, rest, a, b)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(quotient, np.where(b == 0, 0, a // np.where(b == 0, 1, b)))
+        np.testing.assert_array_equal(rest, np.where(b == 0, 0, a % np.where(b == 0, 1, b)))
+
+
+def test_statements():
+    source = """LIMIT = 5
+def kernel(n, out):
+    count = 0
+    for i in range(n):
+        if i == 2 or i > 3 and not i % 2:
+            continue
+        x = load(out, i)
+        if x < 0.0:
+            break
+        y = x
+        y += 1.0 if i else 2.0
+        out[i] = y
+        count += 1
+    while count < LIMIT:
+        count = count + 2
+    for i in range(0, n, count):
+        y = i32(i)
+    return min(count, i64(100))
+"""
+    out = np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0])
+    assert translated(source, "i64", "*f64", returns="i64")(7, out) == 5
+    assert out.tolist() == [3.0, 2.0, 1.0, 2.0, 1.0, -1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = load(a, 0)\n    if n:\n        x = 1\n    store(a, 1, x)",  # one name, two types
+        "for i in range(n):\n        if i:\n            x = i\n        else:\n            x = 1.5\n        a[0] = x",
+        "a[0] = n ** 2",
+        "for x in (1.0, 2.0):\n        a[0] = x",
+    ],
+)
+def test_what_is_not_plain_is_left_to_numba(body):
+    assert jit._translated(f"def kernel(n, a):\n    {body}\n", ("i64", "*f64"), (), "", "test") == b""
+
+
+def test_arguments_are_checked_in_number_and_kind():
+    kernel = translated("def kernel(n, x):\n    return f32(n) * x\n", "i64", "f32", returns="f32")
+    assert kernel(-1, 2.5) == -2.5
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        kernel(1)
+    with pytest.raises(TypeError):
+        kernel("1", 2.0)
+    with pytest.raises(TypeError):
+        kernel(1, None)
