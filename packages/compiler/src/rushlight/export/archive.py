@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import zipfile
 from collections.abc import Callable
 from typing import IO, Any
@@ -18,11 +17,19 @@ from typing import IO, Any
 import numpy as np
 
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.symbolic import Facts, Sym
 from rushlight.compiler.graph.text import meta_text, parse, parse_meta, text
-from rushlight.compiler.graph.verify import verify
 from rushlight.core.meta import Meta
-from rushlight.core.op import meta_of
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.export.checked import (
+    check_inputs,
+    check_outputs,
+    check_sizes,
+    check_trees,
+    metas_of,
+    read_graph,
+    require,
+)
 from rushlight.export.exported_program import CallSpec, ExportedProgram, RandomDraw
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -34,7 +41,7 @@ from rushlight.export.graph_signature import (
     TensorArgument,
 )
 from rushlight.export.module import as_parameter
-from rushlight.export.readable import tensor_inputs
+from rushlight.export.symbols import facts_from_json, facts_to_json, reader, symbol_text
 from rushlight.export.trees import (
     Unregistered,
     is_constant,
@@ -46,7 +53,7 @@ from rushlight.export.trees import (
 from rushlight.serialization.archive import Archive
 from rushlight.serialization.atomic import replacing
 from rushlight.serialization.writer import add
-from rushlight.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
+from rushlight.utils._pytree import tree_leaves, tree_unflatten
 
 __all__ = ["load", "save"]
 
@@ -144,16 +151,24 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         "outputs": [_spec(s) for s in signature.output_specs],
         "in_spec": spec_to_json(ep.call_spec.in_spec),
         "out_spec": spec_to_json(ep.call_spec.out_spec),
-        "draws": [{"offset": d.offset, "call": text(_draw_graph(d))} for d in ep.draws],
-        "counters": ep.counters,
+        "draws": [{"offset": size(d.offset), "call": text(_draw_graph(d), symbol_text)} for d in ep.draws],
+        "counters": size(ep.counters),
+        "numbers": [size(sym) for sym in ep.numbers],
+        "sizes": None if ep.facts is None else facts_to_json(ep.facts),
+        "ones": sorted(map(sorted, ep.ones)),
         "state_dict": {name: tensors.number(x) for name, x in ep.state_dict.items()},
         "constants": {name: tensors.number(x) for name, x in ep.constants.items()},
         "examples": examples,
     }
-    written = text(ep.graph)
-    if text(parse(written)) != written:
+    written = text(ep.graph, symbol_text)
+    if text(parse(written, reader(ep.facts) if ep.facts is not None else int), symbol_text) != written:
         raise TypeError("save: the graph holds a parameter that text cannot say")
     return description, written
+
+
+def size(x: Any) -> Any:
+    """A number, or the text of a symbol."""
+    return symbol_text(x) if type(x) is Sym else x
 
 
 class Tensors:
@@ -205,7 +220,8 @@ def _spec(spec: InputSpec | OutputSpec) -> dict[str, Any]:
 
 def _draw_graph(draw: RandomDraw) -> Graph:
     graph = Graph()
-    graph.output([graph.call(draw.op, (0, draw.offset, *draw.numbers), draw.params)])
+    meta: Any = draw.op.infer(*metas_of((0, 0, *draw.numbers)), *draw.params)
+    graph.output([graph.call(draw.op, (0, 0, *draw.numbers), draw.params, meta)])
     return graph
 
 
@@ -235,45 +251,49 @@ def read_tensors(read: Callable[[str], bytes], metas: list, descriptions: list) 
 
 def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedProgram:
     """A program from its description, its graph and the tensors of the file."""
-    graph = read_graph(graph_text)
+    facts = None if data["sizes"] is None else facts_from_json(data["sizes"])
+    read: Callable[[str], Any] = int if facts is None else reader(facts)
+    graph = read_graph(graph_text, facts)
     inputs = [InputSpec(InputKind[s["kind"]], _argument(s), _text(s, "target"), s.get("persistent"))
               for s in data["inputs"]]
     outputs = [OutputSpec(OutputKind[s["kind"]], _argument(s), _text(s, "target"), _text(s, "alias"), _text(s, "views"))
                for s in data["outputs"]]
     call_spec = CallSpec(spec_from_json(data["in_spec"]), spec_from_json(data["out_spec"]))
-    draws = tuple([_draw(d) for d in data["draws"]])
+    draws = tuple([_draw(d, facts, read) for d in data["draws"]])
     state = {_string(name): _at(tensors, i) for name, i in data["state_dict"].items()}
     constants = {_string(name): _at(tensors, i) for name, i in data["constants"].items()}
     signature = ExportGraphSignature(inputs, outputs)
-    _check_inputs(graph, inputs, state, constants, draws)
-    _check_outputs(graph, outputs, inputs)
-    _check_trees(call_spec, inputs, outputs)
+    check_inputs(graph, inputs, state, constants, draws)
+    check_outputs(graph, outputs, inputs, facts)
+    check_trees(call_spec, inputs, outputs)
     examples = data["examples"]
     if examples is not None:
         leaves = [_at(tensors, x["tensor"]) if "tensor" in x else value_from_json(x["value"]) for x in examples]
         examples = tree_unflatten(leaves, call_spec.in_spec)
-    counters = _whole(data["counters"])
-    _require(all(d.offset <= counters for d in draws), "a draw beyond its counters")
-    return ExportedProgram(graph, signature, state, constants, call_spec, draws=draws, counters=counters,
-                           example_inputs=examples, name=_string(data["name"]))
+    counters = _count(data["counters"], read)
+    numbers = tuple([_count(x, read) for x in data["numbers"]])
+    require(len(numbers) == sum(s.kind is InputKind.SIZE for s in inputs) and (facts is not None or not numbers),
+            "a number that no size gives")
+    require(all(_example(d.offset) <= _example(counters) for d in draws), "a draw beyond its counters")
+    ones = frozenset([frozenset(map(_string, names)) for names in data["ones"]])
+    program = ExportedProgram(graph, signature, state, constants, call_spec, draws=draws, counters=counters,
+                              numbers=numbers, facts=facts, ones=ones, example_inputs=examples,
+                              name=_string(data["name"]))
+    if facts is not None:
+        check_sizes(program, facts)
+    return program
 
 
-def read_graph(source: str) -> Graph:
-    """The graph of a text, which has to be exactly the text of this graph, and consistent."""
-    graph = parse(source)
-    _require(text(graph) == source, "the text of the graph is not in its canonical form")
-    for value in [*graph.inputs, *[v for node in graph.nodes for v in node.outputs]]:
-        _require(min([*value.meta.shape, *value.meta.strides], default=0) >= 0, f"no tensor is {value.meta}")
-    return verify(graph)
+def _count(x: Any, read: Callable[[str], Any]) -> Any:
+    return read(x) if type(x) is str and read is not int else _whole(x)
 
 
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise ValueError(otherwise)
+def _example(x: Any) -> int:
+    return x.hint if type(x) is Sym else x
 
 
 def _string(x: Any) -> str:
-    _require(type(x) is str, f"expected a text, got {x!r}")
+    require(type(x) is str, f"expected a text, got {x!r}")
     return x
 
 
@@ -282,7 +302,7 @@ def _text(spec: dict, key: str) -> str | None:
 
 
 def _whole(x: Any) -> int:
-    _require(type(x) is int and x >= 0, f"expected a count, got {x!r}")
+    require(type(x) is int and x >= 0, f"expected a count, got {x!r}")
     return x
 
 
@@ -295,100 +315,21 @@ def _argument(spec: dict) -> TensorArgument | ConstantArgument:
     if "value" not in spec:
         return TensorArgument(name)
     value = value_from_json(spec["value"])
-    _require(is_constant(value), f"no constant: {value!r}")
+    require(is_constant(value), f"no constant: {value!r}")
     return ConstantArgument(name, value)
 
 
-def _draw(data: dict) -> RandomDraw:
-    node, = read_graph(_string(data["call"])).nodes
-    offset = _whole(data["offset"])
-    _require(node.op.random and node.inputs[:2] == (0, offset), "a draw that is none")
+def _draw(data: dict, facts: Facts | None, read: Callable[[str], Any]) -> RandomDraw:
+    node, = read_graph(_string(data["call"]), facts).nodes
+    offset = _count(data["offset"], read)
+    require(node.op.random and node.inputs[:2] == (0, 0), "a draw that is none")
     return RandomDraw(node.op, offset, node.inputs[2:], node.params)
 
 
 def _tensor(data: bytes, m: Meta) -> Tensor:
-    _require(m.device.type == "cpu" and min([*m.shape, *m.strides], default=0) >= 0, f"no tensor is {m}")
-    _require(len(data) == _extent(m) * m.dtype.itemsize, f"{len(data)} bytes for a tensor that is {m}")
+    require(m.device.type == "cpu" and min([*m.shape, *m.strides], default=0) >= 0, f"no tensor is {m}")
+    require(len(data) == _extent(m) * m.dtype.itemsize, f"{len(data)} bytes for a tensor that is {m}")
     flat = np.frombuffer(bytearray(data), np.uint8)
     # any byte but 0 would be a true that is not equal to others
     flat = flat != 0 if m.numpy == np.bool_ else flat.view(m.numpy)
     return wrap(_strided(flat, m) if m.numel else np.empty(m.shape, m.numpy), m)
-
-
-_NAME = re.compile(r"\w+(\.\w+)*\Z")
-
-
-def _check_inputs(graph: Graph, specs: list[InputSpec], state: dict, constants: dict,
-                  draws: tuple[RandomDraw, ...]) -> None:
-    """Do the inputs come in order, and are those that the file has tensors for such tensors?"""
-    values = iter(graph.inputs)
-    random = iter(draws)
-    order = [0 if s.target is not None else 2 if s.kind is InputKind.RANDOM else 1 for s in specs]
-    _require(order == sorted(order), "the inputs are in disorder")
-    names = [s.arg.name for s in specs]
-    _require(len(set(names)) == len(names), "two inputs have one name")
-    targets = [s.target for s in specs if s.target is not None]
-    _require(len(set(targets)) == len(targets), "two inputs are one tensor")
-    for spec in specs:
-        if isinstance(spec.arg, ConstantArgument):
-            _require(spec.kind is InputKind.USER_INPUT, f"{spec.arg.name} has to be a tensor")
-            continue
-        meta = next(values).meta
-        if spec.kind in (InputKind.USER_INPUT, InputKind.RANDOM):
-            _require(spec.target is None, f"{spec.arg.name} is no tensor of the model")
-            if spec.kind is InputKind.RANDOM:
-                draw = next(random)
-                made: Any = draw.op.infer(*_numbers(draw), *draw.params)
-                _require(made is meta, f"{spec.arg.name} is {meta}, drawn is {made}")
-            continue
-        target = str(spec.target)
-        _require(_NAME.match(target) is not None, f"no name of a tensor: {spec.target!r}")
-        hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
-        found = (constants if hidden else state)[target]._meta
-        _require((found.dtype, found.shape, found.device) == (meta.dtype, meta.shape, meta.device),
-                 f"{target} is {found}, the graph has {meta}")
-    _require(next(values, None) is None and next(random, None) is None, "an input that nothing is said of")
-
-
-def _numbers(draw: RandomDraw) -> list:
-    return [meta_of(x) for x in (0, draw.offset, *draw.numbers)]
-
-
-def _check_outputs(graph: Graph, specs: list[OutputSpec], inputs: list[InputSpec]) -> None:
-    """Are outputs written to what they fit, and are views of inputs views?"""
-    metas = dict(zip(tensor_inputs(ExportGraphSignature(inputs, [])), [v.meta for v in graph.inputs]))
-    by_target = {s.target: metas[s.arg.name] for s in inputs if s.target is not None}
-    users = {s.arg.name for s in inputs if s.kind is InputKind.USER_INPUT}
-    values = iter(graph.outputs)
-    for spec in specs:
-        if isinstance(spec.arg, ConstantArgument):
-            _require(spec.kind is OutputKind.USER_OUTPUT, f"{spec.arg.name} has to be a tensor")
-            continue
-        meta = next(values).meta
-        if spec.kind is OutputKind.USER_INPUT_MUTATION:
-            _require(spec.target in users, f"{spec.target} is no argument")
-        if spec.kind.name.endswith("MUTATION"):
-            target = metas[str(spec.target)] if spec.target in users and spec.kind is OutputKind.USER_INPUT_MUTATION \
-                else by_target[spec.target]
-            _require((target.dtype, target.shape) == (meta.dtype, meta.shape), f"{spec.target} cannot become {meta}")
-        if spec.alias is not None:
-            _require(spec.alias in metas, f"{spec.alias} is no input")
-        if spec.views is not None:
-            views = read_graph(spec.views)
-            fits = spec.alias is not None and len(views.inputs) == len(views.outputs) == 1
-            _require(fits and all(node.op.kind == "view" for node in views.nodes), "a view that is none")
-            _require(views.inputs[0].meta.with_grad(False) is metas[str(spec.alias)].with_grad(False),
-                     "a view of something else")
-    _require(next(values, None) is None, "an output that nothing is said of")
-
-
-def _check_trees(call_spec: CallSpec, inputs: list[InputSpec], outputs: list[OutputSpec]) -> None:
-    """Have the trees places for the arguments and results?"""
-    taken: TreeSpec = call_spec.in_spec
-    args = taken.children_specs
-    _require(taken.type is tuple and len(args) == 2 and args[0].type is tuple and args[1].type is dict,
-             "the arguments are no (args, kwargs)")
-    count = sum(s.kind is InputKind.USER_INPUT for s in inputs)
-    _require(taken.num_leaves == count, f"{count} arguments for {taken.num_leaves} places")
-    count = sum(s.kind is OutputKind.USER_OUTPUT for s in outputs)
-    _require(call_spec.out_spec.num_leaves == count, f"{count} results for {call_spec.out_spec.num_leaves} places")

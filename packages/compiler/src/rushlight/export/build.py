@@ -9,10 +9,13 @@ from typing import Any
 
 from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.sized import as_captured
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
+from rushlight.export import ones
+from rushlight.export.dynamic_shapes import wishes
 from rushlight.export.exported_program import CallSpec, ExportedProgram, RandomDraw
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -38,7 +41,11 @@ def export(mod: Callable, args: tuple, kwargs: dict | None = None, *, dynamic_sh
     of Python's state counts as it is now, and so do arguments that are no tensors; their values are checked in calls.
     Control flow that depends on the values of tensors is an error that names the line. `strict` changes nothing.
 
-    Raises TypeError or ValueError for arguments of another kind, RuntimeError for programs that no graph can hold.
+    `dynamic_shapes` says which sizes stay open: a dict from the names of arguments, or a tuple, that holds for each
+    tensor a dict from dimensions to `Dim("name")`, `Dim.AUTO` or `Dim.DYNAMIC`, or a tuple of them; None keeps sizes.
+
+    Raises TypeError or ValueError for arguments of another kind, RuntimeError for programs that no graph can hold, and
+    its subclass ConstraintViolationError where the program does not hold for all sizes that are wanted.
 
     Example:
         >>> import rushlight
@@ -58,13 +65,12 @@ def export(mod: Callable, args: tuple, kwargs: dict | None = None, *, dynamic_sh
                         f"{type(kwargs).__name__}")
     if preserve_module_call_signature:
         raise NotImplementedError("export: preserve_module_call_signature: programs keep the outermost module alone")
-    if dynamic_shapes:
-        raise NotImplementedError("export: dynamic_shapes")
     kwargs = dict(kwargs or {})
-    return build("export", mod, args, kwargs, (args, kwargs))
+    return build("export", mod, args, kwargs, dynamic_shapes, (args, kwargs))
 
 
-def build(what: str, mod: Callable, args: tuple, kwargs: dict, example: tuple[tuple, dict] | None) -> ExportedProgram:
+def build(what: str, mod: Callable, args: tuple, kwargs: dict, dynamic_shapes: Any = None,
+          example: tuple[tuple, dict] | None = None) -> ExportedProgram:
     """The program of a call; `what` asks for it, in messages, and `example` is kept in it."""
     leaves, spec = flatten_call(args, kwargs)
     names = argument_names(mod, spec)
@@ -73,8 +79,16 @@ def build(what: str, mod: Callable, args: tuple, kwargs: dict, example: tuple[tu
             raise TypeError(f"{what}: unsupported type {type(leaf).__name__} of the argument {name}: expected tensors, "
                             "numbers, strings, dtypes, devices, None, and lists, tuples, dicts, named tuples or "
                             "registered dataclasses of them")
-    traced = trace(what, mod, leaves, spec)
-    return _Assembly(mod, leaves, names, traced).program(CallSpec(spec, traced.out_spec), example)
+    wanted = wishes(spec, leaves, names, dynamic_shapes, mod, list(kwargs))
+
+    def captured(leaves: list, wanted: list, example: tuple[tuple, dict] | None) -> ExportedProgram:
+        traced = trace(what, mod, leaves, spec, wanted)
+        return _Assembly(mod, leaves, names, traced).program(CallSpec(spec, traced.out_spec), example)
+
+    program = captured(leaves, wanted, example)
+    if program.facts is not None:
+        program.ones = ones.proven(program, wanted, leaves, lambda smaller, left: captured(smaller, left, None))
+    return program
 
 
 def module_of(mod: Any) -> Any:
@@ -130,12 +144,13 @@ class _Assembly:
         self._users()
         self._draws()
         outputs = self._outputs()
-        verify(self.graph)
         traced = self.traced
-        draws = tuple([RandomDraw(d.op, int(d.operands[1]), d.operands[2:], d.params) for d, _ in traced.draws])
+        verify(self.graph if traced.facts is None else as_captured(traced.facts, self.graph))
+        draws = tuple([RandomDraw(d.op, d.operands[1].at, d.operands[2:], d.params) for d, _ in traced.draws])
         return ExportedProgram(self.graph, ExportGraphSignature(self.specs, outputs), self.state, self.constants,
-                               call_spec, draws=draws, counters=traced.counters, example_inputs=example,
-                               name=getattr(self.mod, "__name__", None) or type(self.mod).__name__)
+                               call_spec, draws=draws, counters=traced.counters,
+                               numbers=tuple([sym for sym, _ in traced.numbers]), facts=traced.facts,
+                               example_inputs=example, name=getattr(self.mod, "__name__", type(self.mod).__name__))
 
     def _input(self, value: Value | None, tensor: Tensor, kind: InputKind, target: str, prefix: str,
                persistent: bool | None = None) -> None:
@@ -179,15 +194,16 @@ class _Assembly:
             if not isinstance(leaf, Tensor):
                 self.specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(name, leaf)))
                 continue
-            value = self.traced.given.get(i)
-            if value is None:
-                value = Value(leaf._meta.with_grad(leaf._meta.dtype.is_inexact))
+            value = self.traced.given.get(i) or Value(self.traced.metas[i])
             self.graph.inputs.append(value)
             self.kind_of[value], self.target_of[value] = InputKind.USER_INPUT, name
             self.specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(name)))
 
     def _draws(self) -> None:
-        self.traced.draws.sort(key=lambda item: item[0].operands[1])
+        for _, value in self.traced.numbers:
+            self.graph.inputs.append(value)
+            self.specs.append(InputSpec(InputKind.SIZE, TensorArgument(unique("size", self.taken))))
+        self.traced.draws.sort(key=lambda item: int(item[0].operands[1]))
         for draw, value in self.traced.draws:
             self.graph.inputs.append(value)
             self.specs.append(InputSpec(InputKind.RANDOM, TensorArgument(unique(draw.op.name, self.taken))))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.symbolic import Facts
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
 from rushlight.export import readable
+from rushlight.export.dynamic_shapes import ValueRange
 from rushlight.export.graph_signature import ExportGraphSignature, InputKind
 from rushlight.export.module import make_module
 from rushlight.utils._pytree import TreeSpec
@@ -52,7 +54,7 @@ class RandomDraw(NamedTuple):
     """
 
     op: Op
-    offset: int
+    offset: Any
     numbers: tuple
     params: tuple
 
@@ -85,13 +87,15 @@ class ExportedProgram:
 
     def __init__(self, graph: Graph, graph_signature: ExportGraphSignature, state_dict: dict[str, Tensor],
                  constants: dict[str, Tensor], call_spec: CallSpec, *,
-                 draws: tuple[RandomDraw, ...] = (), counters: int = 0, range_constraints: dict | None = None,
-                 example_inputs: tuple[tuple, dict] | None = None, name: str = "GraphModule") -> None:
+                 draws: tuple[RandomDraw, ...] = (), counters: Any = 0, numbers: tuple = (), facts: Facts | None = None,
+                 ones: frozenset[frozenset[str]] = frozenset(), example_inputs: tuple[tuple, dict] | None = None,
+                 name: str = "GraphModule") -> None:
         self._graph, self._graph_signature = graph, graph_signature
         self._state_dict, self._constants = state_dict, constants
         self.call_spec = call_spec
-        self._draws, self._counters = draws, counters
-        self._range_constraints = dict(range_constraints or {})
+        self._draws, self._counters, self.numbers = draws, counters, numbers
+        self.facts = facts  # what is known of open sizes, None if there are none
+        self.ones = ones  # the sets of open sizes that may all be 1
         self._example_inputs = example_inputs
         self.name = name
 
@@ -121,9 +125,12 @@ class ExportedProgram:
         return self._constants
 
     @property
-    def range_constraints(self) -> dict:
-        """The ranges of the sizes that are open, by name."""
-        return self._range_constraints
+    def range_constraints(self) -> dict[str, ValueRange]:
+        """The sizes that are open, by name, with the smallest and the largest value that the program holds for."""
+        if self.facts is None:
+            return {}
+        return {atom.name: ValueRange(1 if frozenset([atom.name]) in self.ones else int(atom.low), atom.high)
+                for atom in self.facts.atoms if atom.parts is None}
 
     @property
     def example_inputs(self) -> tuple[tuple, dict] | None:
@@ -136,7 +143,7 @@ class ExportedProgram:
         return self._draws
 
     @property
-    def counters(self) -> int:
+    def counters(self) -> Any:
         """How many counters of the default generator a call takes."""
         return self._counters
 

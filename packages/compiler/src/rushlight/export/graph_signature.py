@@ -19,6 +19,7 @@ class InputKind(Enum):
     PARAMETER = auto()
     BUFFER = auto()
     CONSTANT_TENSOR = auto()
+    SIZE = auto()  # a 0-dimensional tensor that holds a number computed from sizes
     RANDOM = auto()  # a tensor drawn from the default generator before the graph runs
 
 

@@ -49,7 +49,7 @@ def code(program: ExportedProgram) -> str:
     inputs = iter(program.graph.inputs)
     arguments, lines = [], []
     for spec in signature.input_specs:
-        if spec.kind is InputKind.RANDOM:
+        if spec.kind in (InputKind.RANDOM, InputKind.SIZE):
             next(inputs)
         elif isinstance(spec.arg, ConstantArgument):
             arguments.append(f"{spec.arg.name}={literal(spec.arg.value)}")
@@ -58,6 +58,8 @@ def code(program: ExportedProgram) -> str:
     random = [v for v, s in zip(program.graph.inputs, [s for s in signature.input_specs
                                                       if isinstance(s.arg, TensorArgument)])
               if s.kind is InputKind.RANDOM]
+    numbers = program.graph.inputs[len(program.graph.inputs) - len(random) - len(program.numbers):]
+    lines += [f"{names[value]}: {_meta(value)} = {literal(sym)}" for value, sym in zip(numbers, program.numbers)]
     for value, draw in zip(random, program.draws):
         parts = ["seed", f"offset + {draw.offset}", *map(literal, draw.numbers), *_params(draw.op.params, draw.params)]
         lines.append(f"{names[value]}: {_meta(value)} = {draw.op.name}({', '.join(parts)})")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rushlight
 from rushlight.compiler.capture import memory, state
+from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
@@ -24,13 +25,27 @@ from rushlight.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from rushlight.export.sizes import Sizes
+from rushlight.export.symbols import reader
 from rushlight.export.trees import same_constant
 from rushlight.ops.copy import contiguous_format
 
 if TYPE_CHECKING:
-    from rushlight.export.exported_program import ExportedProgram
+    from rushlight.export.exported_program import ExportedProgram, RandomDraw
 
+_KEPT = 256  # graphs for certain sizes
 _WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+class Sized(NamedTuple):
+    """A program for certain sizes: nothing in it is a symbol."""
+
+    graph: Graph
+    metas: list[Meta]
+    numbers: list[Tensor]
+    draws: list[RandomDraw]
+    counters: int
+    views: dict[str, Graph]
 
 
 class Runner:
@@ -40,34 +55,64 @@ class Runner:
 
     def __init__(self, program: ExportedProgram) -> None:
         signature = program.graph_signature
-        self.program, self.graph = program, program.graph
+        self.program = program
         inputs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
         self.place = {s.arg.name: i for i, s in enumerate(inputs)}
-        self.metas = [v.meta for v in self.graph.inputs]
+        self.metas = [v.meta for v in program.graph.inputs]
         self.states = [s for s in inputs if s.target is not None]
         self.users = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
         self.outputs = signature.output_specs
         by_target = {s.target: self.place[s.arg.name] for s in self.states}
         self.written = [self.place[str(s.target)] if s.kind is OutputKind.USER_INPUT_MUTATION else by_target[s.target]
                         for s in self.outputs if s.kind in _WRITES]
-        self.views = {s.views: parse(s.views) for s in self.outputs if s.views is not None}
-        self.shared = _shared(self.graph)
+        size = int if program.facts is None else reader(program.facts)
+        self.views = {s.views: parse(s.views, size) for s in self.outputs if s.views is not None}
+        self.shared = _shared(program.graph)
+        self.sizes = Sizes(program, inputs)
+        self._known: dict[tuple, Sized] = {}
+        if program.facts is None:
+            self._known[()] = Sized(program.graph, self.metas, [], list(program.draws), program.counters, self.views)
 
     def __call__(self, tensors: list, leaves: list) -> list:
         return self.run(self.checked(tensors, leaves))
 
-    def checked(self, tensors: list, leaves: list) -> list[Tensor]:
-        """The tensors of a call, in the order of the graph. Raises what is wrong with them."""
+    def checked(self, tensors: list, leaves: list) -> tuple[list[Tensor], Sized]:
+        """The tensors of a call, in the order of the graph, and the program for their sizes. Raises what is wrong with
+        them.
+        """
         for spec, meta, x in zip(self.states, self.metas, tensors):
             self._check_state(spec, meta, x)
-        return [*tensors, *self._arguments(leaves)]
+        originals = [*tensors, *self._arguments(leaves)]
+        sizes = self.sizes.of(originals)
+        found = self._known.get(sizes)
+        if found is None:
+            while len(self._known) >= _KEPT:
+                del self._known[next(iter(self._known))]
+            found = self._known[sizes] = self._sized(sizes)
+        return originals, found
 
-    def run(self, originals: list[Tensor]) -> list:
+    def _sized(self, sizes: tuple) -> Sized:
+        concrete = self.sizes.concrete(sizes)
+        graph = concrete.graph(self.program.graph)
+        views = {key: concrete.graph(graph) for key, graph in self.views.items()}
+        if graph is None or None in views.values():
+            raise AssertionError(f"Guard failed: the program does not hold for {self.sizes.text(sizes)}; export it "
+                                 "with an example of these sizes")
+        draws = [draw._replace(offset=concrete.value(draw.offset), params=concrete.params(draw.params))
+                 for draw in self.program.draws]
+        metas = [v.meta for v in graph.inputs]
+        first = len(metas) - len(self.program.numbers) - len(draws)
+        numbers = [scalar(concrete.value(sym), meta) for sym, meta in zip(self.program.numbers, metas[first:])]
+        return Sized(graph, metas, numbers, draws, concrete.value(self.program.counters),
+                     views)  # type: ignore[arg-type]
+
+    def run(self, prepared: tuple[list[Tensor], Sized]) -> list:
         """Run the program on tensors that were checked."""
+        originals, sized = prepared
         if self.written:
             self._check_apart(originals)
-        inputs = [self._laid_out(i, x) for i, x in enumerate(originals)]
-        results = iter(interpret(self.graph, [*inputs, *self._drawn()]))
+        inputs = [self._laid_out(i, sized.metas[i], x) for i, x in enumerate(originals)]
+        results = iter(interpret(sized.graph, [*inputs, *sized.numbers, *_drawn(sized)]))
         found = [(s, next(results)) for s in self.outputs if isinstance(s.arg, TensorArgument)]
         for spec, value in found:
             if spec.kind is OutputKind.CHECK and value.dtype is rushlight.bool and checks.found(value):
@@ -78,7 +123,7 @@ class Runner:
             for place, value in zip(self.written, writes, strict=True):
                 self._write(place, originals[place], value)
         values = {id(spec): value for spec, value in found}
-        return [self._leaf(s, values, originals) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
+        return [self._leaf(s, values, originals, sized) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
 
     # before the graph
 
@@ -109,7 +154,7 @@ class Runner:
         if m.ndim != meta.ndim:
             raise AssertionError(f"Guard failed: {name}.dim() == {meta.ndim}: it is {m.ndim}")
         for i, (size, given) in enumerate(zip(meta.shape, m.shape)):
-            if size != given:
+            if type(size) is int and size != given:
                 raise AssertionError(f"Guard failed: {name}.size()[{i}] == {size}: it is {given}. The program was "
                                      "exported for this size; dynamic_shapes in export leaves it open")
         self._check_grad(name, meta, m)
@@ -140,9 +185,8 @@ class Runner:
             raise RuntimeError(f"{self.program.name}: a tensor that the program writes to shares memory with another "
                                "one that it is given; clone one of them")
 
-    def _laid_out(self, place: int, x: Tensor) -> Tensor:
+    def _laid_out(self, place: int, meta: Meta, x: Tensor) -> Tensor:
         """The input in the memory layout of the export, for which the graph was made."""
-        meta = self.metas[place]
         if x._meta.strides == meta.strides or place in self.shared:
             return x
         if meta.contiguous:
@@ -150,21 +194,6 @@ class Runner:
         order = sorted(range(meta.ndim), key=lambda i: -meta.strides[i])
         back = tuple(sorted(range(meta.ndim), key=order.__getitem__))
         return x.permute(tuple(order)).contiguous().permute(back)
-
-    def _drawn(self) -> list[Tensor]:
-        """The random tensors, drawn as eager execution draws them."""
-        made, at = [], 0
-        for draw in self.program.draws:
-            if draw.offset > at:
-                default_generator.take(draw.offset - at)
-            following = [d.offset for d in self.program.draws if d.offset > draw.offset]
-            end = min(following, default=self.program.counters)
-            seed, offset = default_generator.take(end - draw.offset)
-            at = end
-            made.append(draw.op.apply((seed, offset, *draw.numbers), draw.params))
-        if self.program.counters > at:
-            default_generator.take(self.program.counters - at)
-        return made
 
     # after the graph
 
@@ -174,13 +203,29 @@ class Runner:
                                "that requires grad; detach that, or call the program under no_grad")
         prims.copy_.apply((target, value), (False,))
 
-    def _leaf(self, spec: OutputSpec, values: dict[int, Tensor], originals: list[Tensor]) -> Any:
+    def _leaf(self, spec: OutputSpec, values: dict[int, Tensor], originals: list[Tensor], sized: Sized) -> Any:
         if isinstance(spec.arg, ConstantArgument):
             return spec.arg.value
         if spec.alias is None:
             return values[id(spec)]
         found: Any = originals[self.place[spec.alias]]
-        return interpret(self.views[spec.views], [found])[0] if spec.views is not None else found
+        return interpret(sized.views[spec.views], [found])[0] if spec.views is not None else found
+
+
+def _drawn(sized: Sized) -> list[Tensor]:
+    """The random tensors, drawn as eager execution draws them."""
+    made, at = [], 0
+    ends = [*sorted({draw.offset for draw in sized.draws}), sized.counters]
+    for draw in sized.draws:
+        if draw.offset > at:
+            default_generator.take(draw.offset - at)
+        end = min(offset for offset in ends if offset > draw.offset or offset == sized.counters)
+        seed, offset = default_generator.take(end - draw.offset)
+        at = end
+        made.append(draw.op.apply((seed, offset, *draw.numbers), draw.params))
+    if sized.counters > at:
+        default_generator.take(sized.counters - at)
+    return made
 
 
 def _without_gradients() -> Any:

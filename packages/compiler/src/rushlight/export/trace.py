@@ -6,8 +6,6 @@ warning.
 from __future__ import annotations
 
 import contextlib
-import inspect
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,18 +16,24 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.randomness import Draw, Draws
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
-from rushlight.compiler.capture.source import Source, path
+from rushlight.compiler.capture.sizes import Sizes
+from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.tensors import Tracer
-from rushlight.compiler.capture.value import CellV, Obj, TensorV, Value
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.compiler.graph.symbolic import Facts, Fixed
 from rushlight.compiler.graph.text import text
 from rushlight.core import dispatch
+from rushlight.core.meta import Meta
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor, wrap
+from rushlight.export.dynamic_shapes import Wish
 from rushlight.export.places import PlacedGraph
 from rushlight.export.results import Leaf, leaves_of
+from rushlight.export.symbols import symbol_text
+from rushlight.export.wishes import Wishes, check_wishes
+from rushlight.export.writes import replaced_buffers
 from rushlight.ops.copy import preserve_format
 from rushlight.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
@@ -55,30 +59,52 @@ class Traced:
     given: dict[int, GraphValue]  # the inputs of the graph that are tensors of the call, by their place
     found: list[tuple[Tensor, Source, GraphValue]]  # those that existed before
     draws: list[tuple[Draw, GraphValue]]
-    counters: int
+    counters: Any  # a number, or a symbol
     constants: list[tuple[Tensor, GraphValue]]  # tensors that framework code made of plain data
     out_spec: TreeSpec
     results: list[Result]
     writes: list[tuple[GraphValue, GraphValue]] = field(default_factory=list)  # from an input to its new value
     assigned: list[tuple[Tensor, GraphValue]] = field(default_factory=list)  # buffers that are set to a new tensor
     checks: list[GraphValue] = field(default_factory=list)
+    numbers: list[tuple[Any, GraphValue]] = field(default_factory=list)  # inputs that hold what a symbol stands for
+    facts: Facts | None = None  # what is known of open sizes, where there are any
+    metas: dict[int, Meta] = field(default_factory=dict)  # the metadata of tensors of the call, by their place
 
 
-def trace(name: str, model: Callable, leaves: list, spec: TreeSpec) -> Traced:
-    """Dry-run `model(*args, **kwargs)`, given their leaves and tree.
+def trace(name: str, model: Callable, leaves: list, spec: TreeSpec, wishes: list[dict[int, Wish]]) -> Traced:
+    """Dry-run `model(*args, **kwargs)`, given their leaves and tree, and for each leaf which sizes are to stay open.
 
     Raises RuntimeError, naming the line, for what a graph cannot say, and what the model itself raises.
     """
-    given = [_stand_in(x, True) if isinstance(x, Tensor) else x for x in leaves]
-    try:
-        return _capture(name, model, given, spec)
+    try:  # as if the arguments required gradients, so that the graph says which operations are made without
+        return _open(name, model, [_stand_in(x, True) if isinstance(x, Tensor) else x for x in leaves], spec, wishes)
     except Abort:
-        pass  # perhaps only because the arguments are taken to require gradients
+        pass
     given = [_stand_in(x, x._meta.requires_grad) if isinstance(x, Tensor) else x for x in leaves]
     try:
-        return _capture(name, model, given, spec)
+        return _open(name, model, given, spec, wishes)
     except Abort as abort:
         raise RuntimeError(f"{name}: the program cannot be captured whole: {abort}{_advice(abort)}") from None
+
+
+def _open(name: str, model: Callable, given: list, spec: TreeSpec, wishes: list[dict[int, Wish]]) -> Traced:
+    """Capture with open sizes; those of which the program needs the number are fixed, unless that is an error."""
+    policy = Wishes(given, wishes)
+    strict = any(wish.strict for wanted in wishes for wish in wanted.values())
+    fixed: dict[Any, str] = {}
+    while True:
+        sizes = Sizes(policy, fixed)
+        try:
+            traced = _capture(name, model, given, spec, sizes)
+            break
+        except Fixed as reason:
+            fixed |= dict.fromkeys(sizes.places_of(reason.atoms), str(reason))
+        except Abort:
+            if strict or not sizes.places:
+                raise
+            fixed |= dict.fromkeys(sizes.places, "the program can only be captured for one size")
+    check_wishes(policy, given, wishes, fixed, sizes)
+    return traced
 
 
 def _stand_in(x: Tensor, grad: bool) -> Tensor:
@@ -104,10 +130,10 @@ def _advice(abort: Abort) -> str:
     return ""
 
 
-def _capture(name: str, model: Callable, given: list, spec: TreeSpec) -> Traced:
+def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Sizes) -> Traced:
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise RuntimeError(f"{name}: Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
-    session = _session()
+    session = Session(sizes)
     session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()
     try:
@@ -124,14 +150,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec) -> Traced:
                 return _finish(name, session, given, result, draws.counters)
     finally:
         state.restore(saved)
-
-
-def _session() -> Session:
-    if "sizes" not in inspect.signature(Session).parameters:
-        return Session()  # type: ignore[call-arg]
-    from rushlight.compiler.capture.sizes import Policy, Sizes  # a session takes them from soon on
-
-    return Session(Sizes(Policy(False), {}))  # type: ignore[call-arg]
+        sizes.facts.open = False
 
 
 @contextlib.contextmanager
@@ -158,18 +177,24 @@ def _dry_run(session: Session, model: Callable, args: tuple, kwargs: dict) -> Va
 
 def _finish(name: str, session: Session, given: list, result: Value, counters: int) -> Traced:
     recorder = session.recorder
-    if session.deferred or session.gradients.log or recorder.freed:
-        raise Abort("a backward pass or an optimizer's step: an exported program holds the forward pass alone")
+    if session.deferred or session.gradients.log or recorder.freed or recorder.own_leaves or recorder.toggled:
+        raise Abort("a backward pass, requires_grad_() or an optimizer's step: an exported program holds the forward "
+                    "pass alone")
     out_spec, leaves = leaves_of(session, result)
     results = _Results(session)
     made = [results.leaf(leaf) for leaf in leaves]
-    assigned = _assigned(name, session)
+    assigned = replaced_buffers(name, session)
     written = [t for t in recorder.inputs_by_source() if t._count]
     old = {t: results.input(t) for t in written}
     traced = Traced(recorder.graph, {}, [], [], counters, [], out_spec, made,
                     [(old[t], t._node) for t in written], assigned,
                     [recorder.current(t) for t in recorder.wrong])
     places = {id(x): i for i, x in enumerate(given) if isinstance(x, Tensor)}
+    for i, x in enumerate(given):
+        if isinstance(x, Tensor):  # also those that the program never looked at
+            known = [t for t in recorder.inputs_by_source() if recorder.real(t) is x]
+            traced.metas[i] = known[0]._meta if known else session.sizes.metadata(
+                x, session.tree.argument(len(given) + i, x))
     for tracer, value in zip(recorder.inputs, recorder.graph.inputs, strict=True):
         if tracer._origin is not None:
             real = recorder.real(tracer)
@@ -177,10 +202,17 @@ def _finish(name: str, session: Session, given: list, result: Value, counters: i
                 traced.given[places[id(real)]] = value
             else:
                 traced.found.append((real, tracer._origin, value))
+        elif id(tracer) in recorder.scalar_of:
+            sym = recorder.scalar_of[id(tracer)].sym
+            if sym is None:
+                raise Abort("a number that stays open")
+            traced.numbers.append((sym, value))
         elif id(tracer) in recorder.drawn:
             traced.draws.append((recorder.drawn[id(tracer)], value))
         else:
             traced.constants.append((recorder.real(tracer), value))
+    if session.sizes.places:
+        traced.facts = session.sizes.facts
     return traced
 
 
@@ -251,72 +283,7 @@ def _chain(tracer: Tracer) -> str:
         made = graph.call(step.op, (value, *step.numbers), step.params)
         value = made if step.index is None else made[step.index]
     graph.output([value])
-    return text(graph)
-
-
-def _assigned(name: str, session: Session) -> list[tuple[Tensor, GraphValue]]:
-    """The buffers that the program replaces; raises or warns of other writes to what existed before the call."""
-    found: list[tuple[Tensor, GraphValue]] = []
-    left_out: list[str] = []
-    for (_, slot), (source, _, _) in session.slots.items():
-        left_out.append(f"{path(source)}.{slot}")
-    for view in session.views.values():
-        if isinstance(view, CellV):
-            if view.written:
-                _refuse_tensor(name, session, "a variable of an enclosing function", view.content)
-                left_out.append("a variable of an enclosing function")
-        elif view.mutated:
-            if _root(view.source).step in ("arg", "kwarg"):
-                raise RuntimeError(f"{name}: the program changes the {type(view.base).__name__} {path(view.source)} "
-                                   "that it is given; an exported program gets tensors alone: return what is new")
-            found += _written(name, session, view, left_out)
-    if left_out:
-        warnings.warn(f"{name}: the program writes to {', '.join(left_out)}; an exported program keeps no state of "
-                      "Python's, so this is left out. Use a buffer (register_buffer) for what has to be kept",
-                      stacklevel=4)
-    return found
-
-
-def _written(name: str, session: Session, view: Any, left_out: list[str]) -> list[tuple[Tensor, GraphValue]]:
-    where = path(view.source)
-    if not isinstance(view, DictV):
-        if isinstance(view, ListV):
-            for _, *arguments in view.log:
-                for value in arguments:
-                    _refuse_tensor(name, session, where, value)
-        left_out.append(where)
-        return []
-    found = []
-    buffers = where.endswith("._buffers")
-    for key, value in dict(view.log).items():
-        old = view.base.get(key)
-        if buffers and isinstance(value, TensorV) and isinstance(old, Tensor):
-            new = value.tracer._meta
-            if (new.dtype, new.shape, new.device) != (old._meta.dtype, old._meta.shape, old._meta.device):
-                raise RuntimeError(f"{name}: the program replaces the buffer {key}, which is {old._meta}, by a tensor "
-                                   f"that is {new}; a buffer of an exported program keeps its shape and dtype")
-            found.append((old, session.recorder.current(value.tracer)))
-            continue
-        at = f"{where.removeprefix('vars(').removesuffix(')')}.{key}"
-        _refuse_tensor(name, session, at, value)
-        left_out.append(at)
-    return found
-
-
-def _refuse_tensor(name: str, session: Session, where: str, value: Any) -> None:
-    try:
-        leaves = leaves_of(session, value)[1] if isinstance(value, Value) else []
-    except Abort:
-        return
-    if any(isinstance(leaf.value, Tracer) for leaf in leaves):
-        raise ValueError(f"{name}: the program stores a tensor in {where}. Such tensors must be buffers, made with "
-                         "register_buffer before the export, or be returned")
-
-
-def _root(source: Source) -> Source:
-    while source.parent is not None:
-        source = source.parent
-    return source
+    return text(graph, symbol_text)
 
 
 def flatten_call(args: tuple, kwargs: dict) -> tuple[list, TreeSpec]:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from rushlight.compiler.capture import memory
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.build import build, module_of
+from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.export.run import Runner
 from rushlight.export.trees import is_constant
 from rushlight.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
@@ -56,9 +58,9 @@ class Signatures:
             args, kwargs = tree_unflatten(list(call.leaves), call.spec)
             module = self.module
             if module is None:
-                found = build(self.name, self.fn, args, kwargs, None)
+                found = build(self.name, self.fn, args, kwargs, Dim.AUTO)
             else:
-                found = _in_mode(module, bool(call.training), lambda: build(self.name, self.fn, args, kwargs, None))
+                found = _in_mode(module, bool(call.training), lambda: build(self.name, self.fn, args, kwargs, Dim.AUTO))
             self._programs[key] = found
         return found
 
@@ -67,11 +69,30 @@ class Signatures:
         return bool(self._calls)
 
     def programs(self) -> list[tuple[bool | None, ExportedProgram]]:
-        """All programs, with the mode that each is for. RuntimeError when there was no call."""
+        """Programs for all calls, with the mode that each is for; one may do for calls with different sizes.
+        RuntimeError when there was no call.
+        """
         if not self._calls:
             raise RuntimeError(f"{self.name}: what it does is known after a call: call it once with inputs like those "
                                "that it will have, or give example_inputs to rushlight.jit.script")
-        return [(call.training, self.program(key)) for key, call in self._calls.items()]
+        found: list[tuple[bool | None, ExportedProgram]] = []
+        for key, call in self._calls.items():
+            if not any(training is call.training and _fits(program, call) for training, program in found):
+                found.append((call.training, self.program(key)))
+        return found
+
+
+def _fits(program: ExportedProgram, call: Call) -> bool:
+    """Does a program answer a call, too?"""
+    if program.call_spec.in_spec != call.spec:
+        return False
+    tensors = {**program.state_dict, **program.constants}
+    states = [tensors[s.target] for s in program.graph_signature.input_specs if s.target is not None]
+    try:
+        Runner(program).checked(states, list(call.leaves))
+    except (AssertionError, TypeError):
+        return False
+    return True
 
 
 def _stand_in(x: Tensor) -> Tensor:

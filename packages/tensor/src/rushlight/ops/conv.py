@@ -97,7 +97,7 @@ def _infer_conv(
     )
     size, kernel_size = input.shape[2:], weight.shape[2:]
     out = conv_sizes(size, kernel_size, stride, padding, dilation)
-    if min(out) < 1:
+    if any(n < 1 for n in out):
         full = [n + 2 * p for n, p in zip(size, padding)]
         raise RuntimeError(
             f"conv: calculated padded input size per channel: {full}. Kernel size {list(kernel_size)} with dilation "

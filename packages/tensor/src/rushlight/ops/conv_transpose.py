@@ -42,7 +42,7 @@ def _infer_transpose(
             f"output_padding={list(output_padding)}, stride={list(stride)}, dilation={list(dilation)}"
         )
     out = transposed_sizes(input.shape[2:], weight.shape[2:], stride, padding, output_padding, dilation)
-    if min(out) < 1:
+    if any(n < 1 for n in out):
         raise RuntimeError(
             f"conv_transpose: the output size {list(out)} is too small for input {shape_text(input.shape)}, kernel "
             f"{list(weight.shape[2:])} and padding {list(padding)}"

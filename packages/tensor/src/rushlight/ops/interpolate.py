@@ -163,7 +163,7 @@ def interpolate(
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError("interpolate: the antialias option is restricted to the modes bilinear and bicubic")
     out, factors = _output(input, size, scale_factor, recompute_scale_factor)
-    if min(out) < 1 or 0 in input.shape[1:]:
+    if any(n < 1 for n in out) or 0 in input.shape[1:]:
         raise RuntimeError(
             f"interpolate: input and output sizes should be greater than 0, got input {shape_text(input.shape)} and "
             f"output {out}"

@@ -44,7 +44,7 @@ def pooled_sizes(
         if ceil_mode and (o - 1) * s >= n + p:  # the last window must begin inside the input or the left padding
             o -= 1
         out.append(o)
-    if min(out) < 1:
+    if any(n < 1 for n in out):
         raise RuntimeError(f"{name}: given input size {list(size)}, the calculated output size {out} is too small")
     return tuple(out)
 

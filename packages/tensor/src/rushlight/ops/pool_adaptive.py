@@ -135,7 +135,7 @@ def _targets(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, .
     if len(sizes) != count:
         raise RuntimeError(f"{name}: output_size must be an int or {count} ints, got {output_size!r}")
     out = tuple([have if s is None else int(s) for s, have in zip(sizes, x.shape[2:])])
-    if min(out) < 0:
+    if any(n < 0 for n in out):
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, got {list(out)}")
     if 0 in x.shape[1:]:
         raise RuntimeError(

@@ -22,7 +22,7 @@ _X = np.linspace(-1, 1, 40, dtype=np.float32).reshape(1, 2, 5, 4)
 
 def _infer_im2col(input: Meta, *, kernel_size: tuple, dilation: tuple, padding: tuple, stride: tuple) -> Meta:
     out = conv_sizes(input.shape[2:], kernel_size, stride, padding, dilation)
-    if min(out) < 1:
+    if any(n < 1 for n in out):
         raise RuntimeError(
             f"unfold: given input {shape_text(input.shape)}, kernel_size={list(kernel_size)}, "
             f"dilation={list(dilation)}, "
@@ -60,7 +60,7 @@ def _infer_col2im(
             f"input {shape_text(input.shape)}"
         )
     out = conv_sizes(size, kernel_size, stride, padding, dilation)
-    if out[0] * out[1] != input.shape[2] or min(out) < 1:
+    if out[0] * out[1] != input.shape[2] or any(n < 1 for n in out):
         raise RuntimeError(
             f"fold: given output_size={list(size)}, kernel_size={list(kernel_size)}, dilation={list(dilation)}, "
             "padding="

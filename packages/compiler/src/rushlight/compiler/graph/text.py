@@ -6,7 +6,7 @@
       return v3
 
 Equal graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse`
-reads what `text` wrote.
+reads what `text` wrote. Sizes that are symbols are written and read by functions that the caller gives.
 """
 
 from __future__ import annotations
@@ -14,56 +14,64 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, contiguous_strides, meta
 from rushlight.core.op import lookup
 
+_DTYPES = frozenset(d.name for d in dtypes.ALL)
 _FORMATS = {str(f).rpartition(".")[2]: f for f in vars(layout).values() if isinstance(f, layout.memory_format)}
 _META = re.compile(
     r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](\{(?P<strides>[^}]*)\})?(?P<grad> grad)?(@(?P<device>[\w:]+))?$"
 )
 
 
-def text(graph: Graph) -> str:
-    """The canonical text."""
+def text(graph: Graph, symbol: Callable[[Sym], str] = str) -> str:
+    """The canonical text; `symbol` writes sizes that are not known."""
     names: dict[Value, str] = {}
 
     def name(value: Value) -> str:
         return names.setdefault(value, f"v{len(names)}")
 
-    lines = [f"graph({', '.join(f'{name(v)}: {meta_text(v.meta)}' for v in graph.inputs)}):"]
+    lines = [f"graph({', '.join(f'{name(v)}: {meta_text(v.meta, symbol)}' for v in graph.inputs)}):"]
     for node in graph.nodes:
-        operands = [names[x] if isinstance(x, Value) else literal(x) for x in node.inputs]
-        params = [f"{key}={literal(value)}" for key, value in zip(node.op.params, node.params)]
+        operands = [names[x] if isinstance(x, Value) else literal(x, symbol) for x in node.inputs]
+        params = [f"{key}={literal(value, symbol)}" for key, value in zip(node.op.params, node.params)]
         results = ", ".join(name(v) for v in node.outputs)
-        metas = ", ".join(meta_text(v.meta) for v in node.outputs)
+        metas = ", ".join(meta_text(v.meta, symbol) for v in node.outputs)
         lines.append(f"  {results} = {node.op.name}({', '.join(operands + params)})  # {metas}")
     lines.append(f"  return {', '.join(names[v] for v in graph.outputs)}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-def meta_text(m: Meta) -> str:
+def meta_text(m: Meta, symbol: Callable[[Sym], str] = str) -> str:
     """`float32[2, 3]`, with strides when not row-major, ` grad` and `@device` where they differ from the usual."""
-    strides = "" if m.strides == contiguous_strides(m.shape) else "{" + ", ".join(map(str, m.strides)) + "}"
+
+    def sizes(numbers: tuple) -> str:
+        return ", ".join([symbol(n) if type(n) is Sym else str(n) for n in numbers])
+
+    usual = all(a is b or type(a) is type(b) is int and a == b for a, b in zip(m.strides, contiguous_strides(m.shape)))
+    strides = "" if usual else "{" + sizes(m.strides) + "}"
     where = "" if m.device is cpu else f"@{m.device}"
-    return f"{m.dtype.name}[{', '.join(map(str, m.shape))}]{strides}{' grad' if m.requires_grad else ''}{where}"
+    return f"{m.dtype.name}[{sizes(m.shape)}]{strides}{' grad' if m.requires_grad else ''}{where}"
 
 
-def parse_meta(source: str) -> Meta:
-    """The Meta of a text. ValueError when it is none."""
+def parse_meta(source: str, size: Callable[[str], Any] = int) -> Meta:
+    """The Meta of a text; `size` reads one size. ValueError when it is none."""
     match = _META.match(source.strip())
     if match is None:
         raise ValueError(f"no tensor metadata: {source!r}")
 
     def ints(part: str | None) -> tuple[int, ...]:
-        return tuple([int(x) for x in part.split(",") if x.strip()]) if part else ()
+        return tuple([size(x) for x in part.split(",") if x.strip()]) if part else ()
 
     strides = ints(match["strides"]) if match["strides"] is not None else None
     return meta(
@@ -75,8 +83,10 @@ def parse_meta(source: str) -> Meta:
     )
 
 
-def literal(x: Any) -> str:
+def literal(x: Any, symbol: Callable[[Sym], str] = str) -> str:
     """A number, param or dtype as the text has it."""
+    if type(x) is Sym:
+        return f"({symbol(x)})"
     if isinstance(x, dtype):
         return x.name
     if isinstance(x, device):
@@ -87,9 +97,9 @@ def literal(x: Any) -> str:
         x = x.item()
     if isinstance(x, tuple):
         return (
-            "(" + "".join(f"{literal(item)}, " for item in x).rstrip() + ")"
+            "(" + "".join(f"{literal(item, symbol)}, " for item in x).rstrip() + ")"
             if len(x) == 1
-            else f"({', '.join(map(literal, x))})"
+            else f"({', '.join([literal(item, symbol) for item in x])})"
         )
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
@@ -98,23 +108,28 @@ def literal(x: Any) -> str:
     return f"object({type(x).__name__!r})"
 
 
-def parse(source: str) -> Graph:
-    """The graph of a text. ValueError for text that `text` would not write."""
+def parse(source: str, size: Callable[[str], Any] = int) -> Graph:
+    """The graph of a text; `size` reads a size that may be a symbol. ValueError for text that `text` would not write.
+    """
+
+    def value_of(node: ast.expr) -> Any:
+        return _value(node, values, size)
+
     lines = source.strip().split("\n")
     graph, values = Graph(), {}
     for declared in re.findall(r"(v\d+): ([^:]*?)(?=, v\d+:|\):$)", lines[0]):
-        values[declared[0]] = graph.input(parse_meta(declared[1]))
+        values[declared[0]] = graph.input(parse_meta(declared[1], size))
     for line in lines[1:-1]:
         call, _, metas = line.partition("  # ")
         statement = ast.parse(call.strip()).body[0]
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             raise ValueError(f"not an op call: {line!r}")
         op = lookup(statement.value.func.id)
-        operands = tuple([_value(a, values) for a in statement.value.args])
-        params = {k.arg: _value(k.value, values) for k in statement.value.keywords}
+        operands = tuple([value_of(a) for a in statement.value.args])
+        params = {k.arg: value_of(k.value) for k in statement.value.keywords}
         target = statement.targets[0]
         names = [t.id for t in target.elts] if isinstance(target, ast.Tuple) else [target.id]
-        parsed = tuple([parse_meta(m) for m in re.split(r", (?=\w+\[)", metas)])
+        parsed = tuple([parse_meta(m, size) for m in re.split(r", (?=\w+\[)", metas)])
         single = len(names) == 1
         results = graph.call(op, operands, tuple([params[name] for name in op.params]), parsed[0] if single else parsed)
         values.update(zip(names, (results,) if single else results))
@@ -123,27 +138,28 @@ def parse(source: str) -> Graph:
     return graph
 
 
-def _value(node: ast.expr, values: dict[str, Value]) -> Any:
-    """The object of an argument: a value, a literal, a dtype or a device."""
+def _value(node: ast.expr, values: dict[str, Value], size: Callable[[str], Any]) -> Any:
+    """The object of an argument: a value, a literal, a dtype, a device, or a size that is a symbol."""
     match node:
         case ast.Constant():
             return node.value
         case ast.Tuple():
-            return tuple([_value(item, values) for item in node.elts])
+            return tuple([_value(item, values, size) for item in node.elts])
         case ast.UnaryOp(op=ast.USub()):
-            return -_value(node.operand, values)
-        case ast.BinOp(op=ast.Add()):  # complex(1, 2) prints as (1+2j)
-            return _value(node.left, values) + _value(node.right, values)
-        case ast.BinOp(op=ast.Sub()):
-            return _value(node.left, values) - _value(node.right, values)
+            return -_value(node.operand, values, size)
+        case ast.BinOp(op=ast.Add() | ast.Sub() as op, right=ast.Constant(value=complex() as imaginary)):
+            real = _value(node.left, values, size)  # complex(1, 2) prints as (1+2j)
+            return real + imaginary if isinstance(op, ast.Add) else real - imaginary
         case ast.Name(id=name) if name in values:
             return values[name]
         case ast.Name(id="inf" | "nan" as name):
             return float(name)
         case ast.Name(id=name) if name in _FORMATS:
             return _FORMATS[name]
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name in _DTYPES:
             return dtypes.named(name)
+        case ast.Name() | ast.BinOp() if size is not int:
+            return size(ast.unparse(node))
         case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
             return device(str(where))
     raise ValueError(f"cannot read {ast.unparse(node)!r}")

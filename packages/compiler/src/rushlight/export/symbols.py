@@ -1,0 +1,126 @@
+"""Open sizes in files: symbols as text and back, and what is known of them as JSON."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rushlight.compiler.graph.symbolic import Atom, Facts, Sym, Terms, added, multiplied
+
+_RELATIONS = ("==", ">", ">=")
+
+
+def symbol_text(sym: Sym) -> str:
+    """A symbol as a polynomial over the names of its atoms: `2*batch + 1`."""
+    return terms_text(sym.facts, sym.terms)
+
+
+def terms_text(facts: Facts, terms: Terms) -> str:
+    """A polynomial over the names of atoms."""
+    parts = []
+    for monomial, factor in sorted(terms.items(), key=lambda item: (-len(item[0]), item[0])):
+        names = [facts.atoms[number].name for number in monomial]
+        parts.append("*".join(names if factor == 1 and names else [str(factor), *names]))
+    return " + ".join(parts) or "0"
+
+
+def reader(facts: Facts) -> Callable[[str], Any]:
+    """The function from the text of a polynomial to a symbol or number. ValueError for other texts."""
+    numbers = {atom.name: atom.number for atom in facts.atoms}
+
+    def terms(node: ast.expr) -> Terms:
+        match node:
+            case ast.Constant(value=int() as value) if type(value) is int:
+                return {(): value} if value else {}
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)) if type(value) is int:
+                return {(): -value}
+            case ast.Name(id=name) if name in numbers:
+                return {(numbers[name],): 1}
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                return added(terms(left), terms(right))
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                return multiplied(terms(left), terms(right))
+        raise ValueError(f"no size: {ast.unparse(node)!r}")
+
+    return lambda source: facts.sym(terms(ast.parse(source.strip(), mode="eval").body))
+
+
+def facts_to_json(facts: Facts) -> dict[str, Any]:
+    """What is known of the sizes, as JSON can hold it."""
+    return {"atoms": [_atom(atom) for atom in facts.atoms],
+            "guards": [[_terms(terms), relation, answer] for terms, relation, answer in facts.guards.values()]}
+
+
+def _atom(atom: Atom) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": atom.name, "example": atom.hint}
+    for name in ("least", "most", "low", "high"):
+        value = getattr(atom, name)
+        made[name] = None if math.isinf(value) else value
+    if atom.parts is not None:
+        operator, a, b = atom.parts
+        made["parts"] = [operator, _terms(a), _terms(b)]
+    return made
+
+
+def _terms(terms: Terms) -> list:
+    return [[list(monomial), factor] for monomial, factor in terms.items()]
+
+
+def facts_from_json(data: Any) -> Facts:
+    """What is known of the sizes. ValueError for what says nothing sensible."""
+    facts = Facts()
+    for i, given in enumerate(data["atoms"]):
+        name, hint = given["name"], given["example"]
+        if not (isinstance(name, str) and name.isidentifier() and type(hint) is int):
+            raise ValueError(f"no size: {given!r}")
+        low, high = _bound(given["least"], -math.inf), _bound(given["most"], math.inf)
+        atom = Atom(i, name, hint, low, high, None if "parts" in given else ("size", i))
+        atom.low, atom.high = _bound(given["low"], -math.inf), _bound(given["high"], math.inf)
+        if "parts" in given:
+            operator, a, b = given["parts"]
+            if operator not in ("//", "%"):
+                raise ValueError(f"no operator: {operator!r}")
+            atom.parts = operator, _terms_from(a, i), _terms_from(b, i)  # of earlier ones alone: no circles
+        facts.atoms.append(atom)
+    if len({atom.name for atom in facts.atoms}) != len(facts.atoms):
+        raise ValueError("two sizes have one name")
+    for number, (terms, relation, answer) in enumerate(data["guards"]):
+        if relation not in _RELATIONS or type(answer) is not bool:
+            raise ValueError(f"no comparison: {relation!r}")
+        facts.guards[number,] = _terms_from(terms, len(facts.atoms)), relation, answer
+    facts.open = False
+    return facts
+
+
+def _bound(value: Any, otherwise: float) -> float:
+    if value is not None and type(value) is not int:
+        raise ValueError(f"no limit: {value!r}")
+    return otherwise if value is None else value
+
+
+def _terms_from(data: Any, known: int) -> Terms:
+    made: Terms = {}
+    for monomial, factor in data:
+        key = tuple(monomial)
+        if type(factor) is not int or not factor or not all(type(n) is int and 0 <= n < known for n in key):
+            raise ValueError(f"no polynomial: {data!r}")
+        made[key] = factor
+    return made
+
+
+def substituted(facts: Facts, terms: Terms, values: Mapping[int, int]) -> Terms:
+    """A polynomial with numbers in the place of some atoms. ValueError where one of these is part of a quotient."""
+    made: Terms = {}
+    for monomial, factor in terms.items():
+        left = []
+        for number in monomial:
+            if facts.atoms[number].parts is not None:
+                raise ValueError("a quotient")
+            if number in values:
+                factor *= values[number]
+            else:
+                left.append(number)
+        made = added(made, {tuple(left): factor} if factor else {})
+    return made

@@ -1,0 +1,120 @@
+"""Open sizes of exported programs: what stays open, what calls they take, and what is violated."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+import rushlight
+from rushlight.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
+from rushlight.export.dynamic_shapes import ConstraintViolationError
+
+
+def branching(x):
+    return x + 1 if x.shape[0] > 5 else x * 2
+
+
+def stored(program):
+    file = io.BytesIO()
+    save(program, file)
+    file.seek(0)
+    return load(file)
+
+
+@pytest.mark.parametrize("again", [lambda program: program, stored], ids=["made", "stored"])
+def test_programs_take_all_sizes_of_their_dims(again):
+    def f(x, y):
+        return x.reshape(-1, 4).t() @ y.flatten()[:, None], rushlight.rand(x.shape[0], 3), x.shape[1] * x[1:]
+
+    (rows,), columns = dims("rows", min=3), Dim("columns")
+    program = again(export(f, (rushlight.ones(6, 3, 4), rushlight.ones(6, 3)),
+                           dynamic_shapes=({0: rows, 1: columns}, {0: rows, 1: columns})))
+    assert "rows" in str(program)
+    run = program.module()
+    for n, k in [(6, 3), (5, 2), (3, 7)]:
+        x, y = rushlight.randn(n, k, 4), rushlight.randn(n, k)
+        results = []
+        for call in (run, f):
+            rushlight.manual_seed(0)
+            results.append((*call(x, y), rushlight.rand(1)))
+        for a, b in zip(*results):
+            rushlight.testing.assert_close(a, b)
+    with pytest.raises(AssertionError, match=r"x.size\(\)\[0\] == y.size\(\)\[0\]"):
+        run(rushlight.ones(3, 2, 4), rushlight.ones(2, 3))
+
+
+def test_sizes_of_one_are_taken_where_a_capture_with_them_is_the_same():
+    nn = pytest.importorskip("rushlight.nn")
+    batch = Dim("batch", max=10)
+    run = export(nn.Linear(2, 3), (rushlight.ones(4, 2),), dynamic_shapes={"input": {0: batch}}).module()
+    assert run(rushlight.ones(1, 2)).shape == (1, 3) and run(rushlight.ones(10, 2)).shape == (10, 3)
+    with pytest.raises(AssertionError, match=r"input.size\(\)\[0\] <= 10"):
+        run(rushlight.ones(11, 2))
+
+    def f(x):
+        return x * 2 if x.shape[0] == 1 else x
+
+    run = export(f, (rushlight.ones(3),), dynamic_shapes=({0: Dim("n")},)).module()
+    assert run(rushlight.ones(2)).tolist() == [1, 1]
+    with pytest.raises(AssertionError, match=">= 2"):
+        run(rushlight.ones(1))
+
+
+def test_branches_limit_the_sizes():
+    program = export(branching, (rushlight.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert program.range_constraints == {"s0": (1, 5)} and str(program.range_constraints) == "{'s0': VR[1, 5]}"
+    assert stored(program).module()(rushlight.ones(5)).tolist() == [2] * 5
+    with pytest.raises(AssertionError, match=r"Guard failed: x.size\(\)\[0\] <= 5"):
+        program.module()(rushlight.ones(6))
+    with pytest.raises(ConstraintViolationError, match=r"2 <= n <= 5. Suggested fix: n = Dim\('n', max=5\)"):
+        export(branching, (rushlight.ones(3),), dynamic_shapes={"x": {0: Dim("n")}})
+    assert export(branching, (rushlight.ones(3),), dynamic_shapes={"x": {0: Dim("n", max=5)}}).range_constraints
+
+
+X = rushlight.ones(3, 2)
+
+
+@pytest.mark.parametrize(("fn", "args", "shapes", "error", "match"), [
+    (lambda x: x.view(3, 2), (X,), ({0: Dim("n")},), ConstraintViolationError, "constant .3."),
+    (lambda x: x, (rushlight.ones(1),), ({0: Dim("n")},), ConstraintViolationError, "constant .1."),
+    (lambda x, y: x + y, (X, X), ({0: Dim("n")}, {0: Dim("m")}), ConstraintViolationError, "m == n"),
+    (lambda x, y: x + y, (X, X), ({0: Dim("n")}, None), ConstraintViolationError, "constant .3."),
+    (lambda x: x, (X,), ({0: 4},), ConstraintViolationError, "Static shape constraint of 4"),
+    (lambda x: x, (X,), ({0: Dim("n", min=4)},), ConstraintViolationError, "3 not in range"),
+    (lambda x: x, (X,), {"y": None}, RuntimeError, r"arg names \['x'\]"),
+    (lambda x: x, (X,), (None, None), RuntimeError, "1 elements"),
+    (lambda x: x, (X,), ({2: Dim("n")},), RuntimeError, "no dimension 2"),
+    (lambda x: x, (X,), (("n", None),), RuntimeError, "expected a Dim"),
+    (lambda x: x, (X,), ((None,),), RuntimeError, "expected 2 dimensions"),
+])
+def test_violations_say_what_to_do(fn, args, shapes, error, match):
+    with pytest.raises(error, match=match):
+        export(fn, args, dynamic_shapes=shapes)
+
+
+def test_names_and_limits_of_dims():
+    assert Dim("n").min == 0 and repr(Dim("n", max=4)) == "Dim('n', min=0, max=4)"
+    for wrong in (lambda: Dim("n", min=4, max=4), lambda: Dim("1")):
+        with pytest.raises(AssertionError):
+            wrong()
+
+
+def test_shapes_from_nested_arguments_and_examples():
+    def f(pair, *, named):
+        return pair["a"][0] + 1, named.sum()
+
+    a, named = rushlight.ones(3, 2), rushlight.ones(4)
+    shapes = ShapesCollection()
+    shapes[a] = (Dim.DYNAMIC, None)
+    args, kwargs = ({"a": (a, 1)},), {"named": named}
+    spec = shapes.dynamic_shapes(f, args, kwargs)
+    run = export(f, args, kwargs, dynamic_shapes=spec).module()
+    assert run({"a": (rushlight.ones(5, 2), 1)}, named=named)[0].shape == (5, 2)
+    with pytest.raises(AssertionError, match=r"named.size\(\)\[0\] == 4"):
+        run({"a": (a, 1)}, named=rushlight.ones(5))
+    more = AdditionalInputs()
+    more.add(({"a": (a, 1)},), {"named": rushlight.ones(7)})
+    program = export(f, args, kwargs, dynamic_shapes=more.dynamic_shapes(f, args, kwargs))
+    more.verify(program)
+    assert program.module()(*args, named=rushlight.ones(9))[1].item() == 9
