@@ -80,14 +80,29 @@ class Adam(Optimizer):
                 state["exp_avg"], state["exp_avg_sq"] = rushlight.zeros_like(p), rushlight.zeros_like(p)
                 if group["amsgrad"]:
                     state["max_exp_avg_sq"] = rushlight.zeros_like(p)
-        names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []), "step"]
-        columns = [params, grads, *[[state[name] for state in states] for name in names]]
+        columns = [params, grads, *[[state[name] for state in states] for name in self._names(group)]]
         found = batch(self._batches, group, columns)
         if found is not None:
             found.run(columns, many.adam, many.adam_small, **self._numbers(group))
             params, grads, states = ([x[i] for i in found.rest] for x in (params, grads, states))
         for p, g, state in zip(params, grads, states):
             self._update_one(group, p, g, state)
+
+    def repeat(self, group: dict[str, Any], found: Any) -> bool:
+        if type(self).update is not _UPDATE:
+            return False
+        states = [self.state[p] for p in group["params"]]
+        columns = [[state.get(name) for state in states] for name in self._names(group)]
+        numbers = found.numbers(*self._numbers(group).values())
+        if not found.repeated(group, *columns):
+            return False
+        many.adam_noted(found.table, 2 + len(columns), len(states), numbers)
+        return True
+
+    @staticmethod
+    def _names(group: dict[str, Any]) -> list[str]:
+        """What the state of a parameter holds, as the loops take it."""
+        return ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []), "step"]
 
     @staticmethod
     def _numbers(group: dict[str, Any]) -> dict[str, float]:
@@ -126,6 +141,9 @@ class Adam(Optimizer):
             second = largest
         denominator = (second.sqrt() / math.sqrt(1 - beta2**step)).add_(group["eps"])
         p.addcdiv_(first, denominator, value=-lr / (1 - beta1**step))
+
+
+_UPDATE = Adam.update  # what `repeat` is the short form of
 
 
 class AdamW(Adam):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import rushlight
 from rushlight import Tensor
+from rushlight.autograd.state import AutogradState
+from rushlight.core import native as calls
 from rushlight.core.op import HANDLERS
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu.many import WORTH, Table, fits
@@ -54,6 +58,9 @@ class Batch:
         self.small = plain
         self.rest = [i for i in rows if i not in plain]
         self.columns, self.table = len(columns), None
+        self.gather: Callable | None = None  # see `repeated`
+        self._numbers: tuple = ()
+        self._array = np.empty(0)
 
     def run(
         self, columns: list[list[Tensor]], native: Callable[..., None], small: Callable[..., None], **options: Any
@@ -67,6 +74,8 @@ class Batch:
         elif self.table is None and self.fitting:
             self.native, self.table = self.fitting, Table(self.sizes, self.columns)
             self.small = [i for i in self.plain if i not in self.native]
+            if len(self.native) == len(columns[0]):
+                self.gather = _gather(self.metas, len(columns), self.table)
         if self.native:
             lists = self._arrays(columns, self.native)
             _check_writable(lists[0])
@@ -75,11 +84,51 @@ class Batch:
         if self.small:
             quiet(lambda: small(self._arrays(columns, self.small), **options))
 
+    def repeated(self, group: dict[str, Any], *states: list[Tensor]) -> bool:
+        """Note where parameters, gradients and states lie, and count the change, if all is as in the last step; False
+        otherwise, and before there was a native step.
+        """
+        return self.gather is not None and self.gather(group["params"], *states) is True
+
+    def numbers(self, *numbers: float) -> np.ndarray:
+        """Options as an array, the same one as long as they do not change."""
+        if numbers != self._numbers:
+            self._numbers, self._array = numbers, np.array(numbers, np.float64)
+        return self._array
+
     @staticmethod
     def _arrays(columns: list[list[Tensor]], rows: list[int]) -> list[list[np.ndarray]]:
         for i in rows:
             columns[0][i].storage().version += 1
         return [[column[i]._array for i in rows] for column in columns]
+
+
+def _gather(metas: list[Any], columns: int, table: Table) -> Callable | None:
+    """The native form of `Batch._arrays` and `Table.note` for tensors with this metadata, where LLVM is loaded anyway;
+    the gradients must lie as the loops take them."""
+    count = len(metas) // columns
+    if "llvmlite" not in sys.modules or not calls.possible() or not all(map(fits, metas[count : 2 * count])):
+        return None
+    from rushlight.core import records  # it imports llvmlite
+
+    if not records.layouts_as_known():
+        return None
+    kind, grad = id(AutogradState), records.slot(AutogradState, "grad")
+    words = (id(list), kind, grad, count, columns, table.rows, table.addresses.ctypes.data, *map(id, metas))
+    return _code().function(0, _nothing, words, metas, table, AutogradState)
+
+
+def _nothing(*args: Any) -> None:
+    return None
+
+
+@cache
+def _code() -> Any:
+    from rushlight.core import records
+    from rushlight.optim import step_code
+
+    records.code()  # fills the table that all records point to
+    return records.Code(step_code.answer)
 
 
 def batch(cache: dict[int, Batch], group: dict[str, Any], columns: list[list[Tensor]]) -> Batch | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from copy import deepcopy
 from itertools import chain
 from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.core.op import HANDLERS
 from rushlight.nn.modules.hooks import Registry, RemovableHandle
 
 
@@ -110,8 +112,9 @@ class Optimizer:
         if closure is not None:
             with rushlight.enable_grad():
                 loss = closure()
-        with rushlight.no_grad():
-            for group in self.param_groups:
+        groups = [group for group in self.param_groups if not self._repeat(group)]
+        with rushlight.no_grad() if groups else nullcontext():
+            for group in groups:
                 params = group["params"]
                 grads = [p.grad for p in params]
                 if any(g is None for g in grads):
@@ -122,6 +125,16 @@ class Optimizer:
         for hook in self._post_hooks.values():
             hook(self, (), {})
         return loss
+
+    def _repeat(self, group: dict[str, Any]) -> bool:
+        """Do the step of a group as the last one, in one native call, if nothing but numbers has changed."""
+        found = self._batches.get(id(group))
+        quick = found is not None and found.gather is not None and not HANDLERS and not group["differentiable"]
+        return quick and self.repeat(group, found)
+
+    def repeat(self, group: dict[str, Any], found: Any) -> bool:
+        """`update` of a group whose last step was native; False, having done nothing, where it is another one now."""
+        return False
 
     def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict]:
         """The state of each parameter, an empty one where there is none yet."""

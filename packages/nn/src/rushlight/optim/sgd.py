@@ -87,6 +87,18 @@ class SGD(Optimizer):
         for p, g, state in zip(params, grads, states):
             self._update_one(group, p, g, state)
 
+    def repeat(self, group: dict[str, Any], found: Any) -> bool:
+        if type(self).update is not _UPDATE:
+            return False
+        momentum, dampening, decay = group["momentum"], group["dampening"], group["weight_decay"]
+        states = [[self.state[p].get("momentum_buffer") for p in group["params"]]] if momentum else []
+        sign = -1.0 if group["maximize"] else 1.0
+        numbers = found.numbers(as_float(group["lr"]), momentum, dampening, decay, sign)
+        if not found.repeated(group, *states):
+            return False
+        many.sgd_noted(found.table, 2 + len(states), group["nesterov"], numbers)
+        return True
+
     def _update_one(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         lr, momentum, decay = as_float(group["lr"]), group["momentum"], group["weight_decay"]
         if group["maximize"]:
@@ -101,3 +113,6 @@ class SGD(Optimizer):
                 buffer.mul_(momentum).add_(g, alpha=1 - group["dampening"])
             g = g + momentum * buffer if group["nesterov"] else buffer
         p.add_(g, alpha=-lr)
+
+
+_UPDATE = SGD.update  # what `repeat` is the short form of

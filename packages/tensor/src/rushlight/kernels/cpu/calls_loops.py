@@ -86,14 +86,21 @@ def update(record, table, args, count):
             return PYTHON  # memory that overlaps
     put_word(pointers + 8 * count, begin)
     run_loop(record, pointers, count + 1)
+    counted = count_version(table, storage)
+    drop(table, storage)
+    return hold(table, x) if counted else 0
+
+
+def count_version(table, storage):
+    """Count a change of the memory; False with an exception."""
     slot = storage + known(table, VERSION_SLOT)
     before = word(slot)
     after = call(known(table, NEW_INTEGER), call(known(table, AS_INTEGER), before) + 1)
-    if after != 0:
-        put_word(slot, after)
-        drop(table, before)
-    drop(table, storage)
-    return hold(table, x) if after != 0 else 0
+    if after == 0:
+        return False
+    put_word(slot, after)
+    drop(table, before)
+    return True
 
 
 def gather(record, table, args, count, pointers, numbers):

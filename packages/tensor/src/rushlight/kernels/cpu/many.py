@@ -82,7 +82,11 @@ class Table:
         """Run a loop body for all blocks of the lists."""
         for column, arrays in enumerate(lists):
             self.note(column, arrays)
-        kernel = _loop(body, len(lists))
+        self.run_noted(body, len(lists), numbers)
+
+    def run_noted(self, body: str, columns: int, numbers: np.ndarray) -> None:
+        """Run a loop body for lists whose addresses stand in the table already."""
+        kernel = _loop(body, columns)
         run_kernel(kernel, self.count, self.grain, self.blocks, self.addresses, self.shared, self.results, numbers)
 
 
@@ -179,11 +183,16 @@ def adam(
     `keep` multiplies the parameters, `decay` times them is added to the
     gradients, which `sign` multiplies.
     """
-    numbers = np.array((lr, beta1, beta2, eps, keep, decay, sign))
-    *lists, steps = lists
-    table.note(0, steps)
-    _advance()(0, len(steps), table.addresses, table.shared, numbers)
-    table.run(_ADAM_BODIES[len(lists) == 5], lists, numbers)
+    for column, arrays in enumerate(lists):
+        table.note(column, arrays)
+    adam_noted(table, len(lists), len(lists[-1]), np.array((lr, beta1, beta2, eps, keep, decay, sign)))
+
+
+def adam_noted(table: Table, columns: int, count: int, numbers: np.ndarray) -> None:
+    """The step of `adam` for `count` rows of tensors whose addresses stand in the table already."""
+    steps = columns - 1
+    _advance()(0, count, table.addresses[steps * table.rows :], table.shared, numbers)
+    table.run_noted(_ADAM_BODIES[steps == 5], steps, numbers)
 
 
 def sgd(
@@ -198,8 +207,14 @@ def sgd(
     sign: float,
 ) -> None:
     """One step of SGD in place: `lists` are parameters, gradients, and with momentum its buffers."""
-    body = _SGD_BODIES[0 if len(lists) == 2 else 1 + nesterov]
-    table.run(body, lists, np.array((lr, momentum, dampening, decay, sign)))
+    for column, arrays in enumerate(lists):
+        table.note(column, arrays)
+    sgd_noted(table, len(lists), nesterov, np.array((lr, momentum, dampening, decay, sign)))
+
+
+def sgd_noted(table: Table, columns: int, nesterov: bool, numbers: np.ndarray) -> None:
+    """The step of `sgd` for tensors whose addresses stand in the table already."""
+    table.run_noted(_SGD_BODIES[0 if columns == 2 else 1 + nesterov], columns, numbers)
 
 
 def adam_small(
