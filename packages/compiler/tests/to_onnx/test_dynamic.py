@@ -1,0 +1,105 @@
+"""Sizes that stay open: models are run with other sizes than those that they were exported with."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight
+
+nn = pytest.importorskip("rushlight.nn")
+export = pytest.importorskip("rushlight.export")
+
+
+def randn(*shape):
+    """Fixed normal numbers."""
+    return rushlight.randn(*shape, generator=rushlight.Generator().manual_seed(sum(shape)))
+
+
+def shapes_of(program) -> tuple[list, list]:
+    """The sizes of inputs and outputs, as the file says them."""
+    graph = program.model.graph
+    return [info.shape for info in graph.inputs], [info.shape for info in graph.outputs]
+
+
+def calculating(x, y):
+    """Sizes that are computed from others."""
+    batch, time = x.shape
+    pairs = x.view(batch, time // 2, 2).sum(-1) + y
+    return {
+        "cut": rushlight.cat([pairs, pairs * 2], 1)[:, : time - 1],
+        "places": rushlight.arange(time),
+        "zeros": x.new_zeros(batch, time + batch),
+        "mean": x.mean(),
+        "deviation": x.std(0),
+        "flat": x.softmax(1).reshape(-1),
+        "strided": x[1:, ::2],
+        "spread": x.expand(3, batch, time),
+        "below": rushlight.ones(time, time).tril(),
+        "last": x[:, -1],
+        "rolled": x.roll(1, 1),
+        "sorted": x.sort(1)[0],
+        "padded": nn.functional.pad(x, (1, 2)),
+    }
+
+
+MODELS = {
+    "mlp": lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.BatchNorm1d(5), nn.Linear(5, 2)),
+    "cnn": lambda: nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.MaxPool2d(2),
+                                 nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2)),
+    "lstm": lambda: nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True),
+    "attention": lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
+    "embedding": lambda: nn.Sequential(nn.Embedding(9, 4), nn.LayerNorm(4), nn.Linear(4, 9)),
+    "norm": lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.GELU(), nn.Softmax(1)),
+}  # fmt: skip
+INPUTS = {
+    "mlp": (lambda n, m: (randn(n, 4),), ({0: "batch"},)),
+    "cnn": (lambda n, m: (randn(n, 1, 2 * m, 8),), ({0: "batch", 2: "height"},)),
+    "lstm": (lambda n, m: (randn(n, m, 3),), ({0: "batch", 1: "time"},)),
+    "attention": (lambda n, m: (randn(n, m, 4),), ({0: "batch", 1: "time"},)),
+    "embedding": (lambda n, m: (rushlight.arange(n * m).view(n, m) % 9,), ({0: "batch", 1: "time"},)),
+    "norm": (lambda n, m: (randn(n, 4, m, 3),), ({0: "batch", 2: "height"},)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_takes_other_sizes(name, equal_in_onnxruntime):
+    rushlight.manual_seed(0)
+    make, shapes = INPUTS[name]
+    others = [make(*sizes) for sizes in ((2, 3), (5, 8), (7, 2))]
+    program = equal_in_onnxruntime(MODELS[name]().eval(), *make(3, 4), others=others, close=1e-4,
+                                   dynamic_shapes=shapes)
+    found = shapes_of(program)[0][0]
+    assert {d: size for d, size in enumerate(found) if isinstance(size, str)} == shapes[0]
+
+
+def test_sizes_are_computed_from_shapes(equal_in_onnxruntime):
+    shapes = {"x": {0: "batch", 1: "time"}, "y": {0: "batch"}}
+    others = [(randn(4, 6), randn(4, 1)), (randn(9, 12), randn(9, 1))]
+    program = equal_in_onnxruntime(calculating, randn(3, 8), randn(3, 1), others=others, dynamic_shapes=shapes)
+    inputs, outputs = shapes_of(program)
+    assert inputs == [["batch", "time"], ["batch", 1]]
+    assert outputs[:3] == [["batch", "time - 1"], ["time"], ["batch", "batch + time"]]
+
+
+def test_axes_by_the_names_of_inputs_and_outputs(equal_in_onnxruntime):
+    program = equal_in_onnxruntime(
+        nn.Linear(3, 2), randn(4, 3), others=[(randn(7, 3),)], input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {0: "rows"}, "y": [0]})  # fmt: skip
+    assert shapes_of(program) == ([["rows", 3]], [["rows", 2]])
+    program = rushlight.onnx.export(nn.Linear(3, 2), (randn(4, 3),), input_names=["x"], dynamic_axes={"x": [0]})
+    assert shapes_of(program)[0] == [["x_dynamic_axes_1", 3]]
+    program.rename_axes({"x_dynamic_axes_1": "n"})
+    assert shapes_of(program) == ([["n", 3]], [["n", 2]])
+
+
+def test_named_dimensions_and_nested_arguments(equal_in_onnxruntime):
+    batch = export.Dim("batch")
+
+    def program(pair, *, extra):
+        return pair[0] @ extra["w"], pair[1] + 1
+
+    shapes = {"pair": [{0: batch}, {0: batch}], "extra": {"w": {1: "width"}}}
+    others = [([randn(6, 3), randn(6)],)]
+    found = equal_in_onnxruntime(program, [randn(4, 3), randn(4)], kwargs={"extra": {"w": randn(3, 2)}}, others=others,
+                                 dynamic_shapes=shapes)
+    assert shapes_of(found)[0] == [["batch", 3], ["batch"], [3, "width"]]
