@@ -14,7 +14,7 @@ from rushlight.core.op import meta_of
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.half import compute_dtype, narrow, widen
 from rushlight.kernels.source import is_call
-from rushlight.kernels.trace import Apply
+from rushlight.kernels.trace import Apply, literal
 
 
 def compose(nodes: list[Node], operands: list[Value], results: list[Value]) -> Callable[..., tuple]:
@@ -40,7 +40,10 @@ def _apply(node: Node, known: dict[Value, Any]) -> Any:
     arguments = []
     for i, x in enumerate(node.inputs):
         wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else common
-        arguments.append(x if x is None else s.cast(known[x] if isinstance(x, Value) else x, wanted))
+        if isinstance(x, Value):
+            arguments.append(s.cast(known[x], wanted))
+        else:
+            arguments.append(x if x is None else literal(x, wanted))
     out = node.outputs[0].meta.dtype
     result = s.cast(op.scalar(*arguments), compute_dtype(out.numpy))
     return widen(narrow(result, out.numpy), out.numpy) if out in dtypes.HALF else result
