@@ -21,7 +21,7 @@ def recording(record: Callable, recipe: Recipe, run: Callable, is_view: bool = F
     """The native form of a recording function over the plan `run`, or the function itself."""
     if not native.installed():
         return record
-    code, table = _code()
+    code, table = _code(), tape_table()
     saves = [-1 if kind == "result" else i for kind, i in recipe.saves]
     words = (
         table.ctypes.data, len(recipe.metas), is_view, len(recipe.wanted), len(saves), recipe.tensors, *recipe.wanted,
@@ -31,8 +31,16 @@ def recording(record: Callable, recipe: Recipe, run: Callable, is_view: bool = F
 
 
 @cache
-def _code() -> tuple[Any, np.ndarray]:
-    """The machine code, and the table that its records point to."""
+def _code() -> Any:
+    from rushlight.autograd import tape_code  # imports llvmlite, as the next one does
+    from rushlight.core import records  # imports llvmlite, as the one above does
+
+    return records.Code(tape_code.answer)
+
+
+@cache
+def tape_table() -> np.ndarray:
+    """The table that the records of the tape point to."""
     from rushlight.autograd import tape_code as c  # imports llvmlite, as the next one does
     from rushlight.core import records  # imports llvmlite, as the one above does
 
@@ -55,7 +63,7 @@ def _code() -> tuple[Any, np.ndarray]:
         table[place] = id(thing)
     records.keep_for_ever([table, *objects.values()])
     table[c.GET_ATTRIBUTE], table[c.NEXT] = records.c_function("PyObject_GetAttr"), records.c_function("PyIter_Next")
-    return records.Code(c.answer), table
+    return table
 
 
 _PLAIN = "plain"

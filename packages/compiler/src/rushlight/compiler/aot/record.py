@@ -12,6 +12,7 @@ from rushlight.autograd.node import next_order
 from rushlight.autograd.recipe import alias
 from rushlight.autograd.recorder import attach
 from rushlight.autograd.state import edge_of
+from rushlight.compiler.native import nodes
 
 
 def recording(region: Any) -> Callable[[list], list]:
@@ -27,21 +28,26 @@ def recording(region: Any) -> Callable[[list], list]:
     saved = [f"x{i}" for i in region.saved_inputs]
     saved += [f"a{i}" if i < len(outs) else f"r{i}" for i in region.saved_outputs]
     rerun = [f"x{i}" for i in region.rerun_inputs]
+    wanted = [f"x{i}" for i in region.wanted]
+    leave = nodes.builtin(region.node_class, len(wanted), len(saved), len(rerun)) if nodes.ready() else None
+    by_python = [
+        "    node = new(node_class)",
+        "    node.extras = None",
+        f"    node.edges = {_tuple([f'edge_of({x})' for x in wanted])}",
+        "    node.order = next_order()",  # after the edges: they may make the node of a leaf, which must count as older
+        f"    node.saved = {_tuple(saved)}",
+        f"    node.versions = {_tuple(map(_version, saved))}",
+        f"    node.inputs = {_tuple(rerun)}",
+        f"    node.input_versions = {_tuple(map(_version, rerun))}",
+    ]
     lines = [
         "def record(inputs):",
         "    if not mode.plain:",
         "        return unusual(inputs)",
         f"    {_tuple(ins)} = inputs",
         f"    {_tuple(outs + extra)} = forward([{', '.join(ins)}])",
-        "    node = new(node_class)",
-        "    node.extras = None",
-        f"    node.edges = {_tuple([f'edge_of(x{i})' for i in region.wanted])}",
-        "    node.order = next_order()",  # after the edges: they may make the node of a leaf, which must count as older
         *[f"    a{i} = alias(r{i})" for i in aliased],
-        f"    node.saved = {_tuple(saved)}",
-        f"    node.versions = {_tuple(map(_version, saved))}",
-        f"    node.inputs = {_tuple(rerun)}",
-        f"    node.input_versions = {_tuple(map(_version, rerun))}",
+        *([f"    node = leave({', '.join([*wanted, *saved, *rerun])})"] if leave else by_python),
         *[f"    attach(r{i}, node, {i})" for i in region.differentiated],
         f"    return [{', '.join(outs)}]",
     ]
@@ -50,6 +56,7 @@ def recording(region: Any) -> Callable[[list], list]:
         "attach": attach,
         "edge_of": edge_of,
         "forward": region.forward,
+        "leave": leave,
         "mode": mode,
         "new": object.__new__,
         "next_order": next_order,
