@@ -110,6 +110,8 @@ class Builder:
                 return self._assign(f"{self.writer.hold(value.kind)}({items})")
             case ListV() | DictV() if value.base is not None:
                 return self.source(value.source)
+            case ListV() if any(value is other for other, _ in self.session.foreign):
+                raise Abort("a list that a call makes which runs as it is")
             case DequeV():
                 items = ", ".join([self.build(x) for x in value.load()])
                 return self._assign(f"{self.writer.hold(deque)}([{items}], {value.most})")

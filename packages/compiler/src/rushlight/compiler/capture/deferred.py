@@ -41,7 +41,7 @@ def optimizer_step(session: Session, fn: FunctionType, args: list[Value], kwargs
         return None
     if not session.type_of(args[0]).__module__.startswith("rushlight.optim"):
         return None
-    _put_off(session, fn, (args[0],), _checked(session, args[0]), False)
+    put_off(session, fn, (args[0],), _checked(session, args[0]), False)
     return NONE
 
 
@@ -70,7 +70,7 @@ def scaler_call(session: Session, fn: FunctionType, args: list[Value], kwargs: d
         raise Abort("a gradient scaler that is given a factor")
     scales = optimizer is not None and not any(call.scales and call.fn.__name__ == "unscale_" and
                                                call.optimizer is optimizer.source for call in session.deferred)
-    _put_off(session, fn, (scaler, *others), optimizer, scales)
+    put_off(session, fn, (scaler, *others), optimizer, scales)
     for name in _SCALER_STATE:
         attributes.entries[name] = Special("the state of a gradient scaler that has been used")
     return NONE
@@ -88,7 +88,8 @@ def _checked(session: Session, owner: Obj) -> Obj:
     return owner
 
 
-def _put_off(session: Session, fn: FunctionType, args: tuple, optimizer: Obj | None, scales: bool) -> None:
+def put_off(session: Session, fn: FunctionType, args: tuple, optimizer: Obj | None, scales: bool) -> None:
+    """Let a call run after what the graph computes up to here."""
     writes = {id(view): len(view.log) for view in session.views.values() if hasattr(view, "log")}
     real = None if optimizer is None else optimizer.obj
     stages = session.recorder.stages

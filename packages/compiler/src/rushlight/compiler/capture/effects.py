@@ -52,6 +52,8 @@ class Epilogue(Builder):
         self._segment(recorder.stages.flush(), done, None, session.gradients.log[gradients:])
         self._last_writes()
         self.lines = [*lines, *self.lines]
+        if any(made.items != items for made, items in session.foreign):
+            raise Abort("a change of a list that a call makes which runs as it is")
         if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
             raise Abort("print to a stream that the program exchanges")
         self._keep_checks()

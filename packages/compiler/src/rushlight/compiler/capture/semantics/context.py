@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from rushlight.compiler.capture import allow, deferred, late, regions
+from rushlight.compiler.capture import allow, deferred, late, regions, schedules
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import attr, container, differentiation
 from rushlight.compiler.capture.semantics import call as calls
@@ -115,6 +115,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return late.item(session, args[0])
     if module == "rushlight.optim.optimizer" and fn.__qualname__ == "Optimizer.step":
         return deferred.optimizer_step(session, fn, args, kwargs)
+    if module.startswith("rushlight.optim.lr_scheduler") and name == "step":
+        return schedules.scheduler_step(session, fn, args, kwargs)
     if module == "rushlight.amp.grad_scaler" and name in ("unscale_", "step", "update"):
         return deferred.scaler_call(session, fn, args, kwargs)
     if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):
