@@ -29,6 +29,7 @@ def calculating(x, y):
         "cut": rushlight.cat([pairs, pairs * 2], 1)[:, : time - 1],
         "places": rushlight.arange(time),
         "zeros": x.new_zeros(batch, time + batch),
+        "scaled": x * batch + time // 2,
         "mean": x.mean(),
         "deviation": x.std(0),
         "flat": x.softmax(1).reshape(-1),
@@ -65,7 +66,7 @@ INPUTS = {
 def test_model_takes_other_sizes(name, equal_in_onnxruntime):
     rushlight.manual_seed(0)
     make, shapes = INPUTS[name]
-    others = [make(*sizes) for sizes in ((2, 3), (5, 8), (7, 2))]
+    others = [make(*sizes) for sizes in ((2, 3), (5, 8), (7, 2), (1, 4))]
     program = equal_in_onnxruntime(MODELS[name]().eval(), *make(3, 4), others=others, close=1e-4,
                                    dynamic_shapes=shapes)
     found = shapes_of(program)[0][0]
@@ -79,6 +80,29 @@ def test_sizes_are_computed_from_shapes(equal_in_onnxruntime):
     inputs, outputs = shapes_of(program)
     assert inputs == [["batch", "time"], ["batch", 1]]
     assert outputs[:3] == [["batch", "time - 1"], ["time"], ["batch", "batch + time"]]
+
+
+def test_random_numbers_and_attention_of_open_shape():
+    program = rushlight.onnx.export(nn.Dropout(0.5), (rushlight.ones(4, 10),), dynamic_shapes=({0: "batch"},))
+    assert 300 < int((program(rushlight.ones(100, 10))[0] == 0).sum()) < 700
+    query = randn(2, 2, 6, 4)
+    shapes = ({2: "time"},) * 3
+    causal = rushlight.onnx.export(
+        lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), (query,) * 3,
+        dynamic_shapes=shapes)  # fmt: skip
+    for x in (query, randn(2, 2, 9, 4)):
+        expected = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        assert rushlight.allclose(causal(x, x, x)[0], expected, atol=1e-5)
+
+
+def test_what_sizes_must_satisfy_is_written_down():
+    def program(x):
+        return x * 2 if x.shape[0] > 3 else x
+
+    auto = rushlight.onnx.export(program, (rushlight.ones(5, 2),), dynamic_shapes=({0: export.Dim.AUTO},))
+    assert "> 3" in auto.model.properties["rushlight.sizes"] or ">= 4" in auto.model.properties["rushlight.sizes"]
+    with pytest.raises(Exception, match="Constraints violated"):
+        rushlight.onnx.export(program, (rushlight.ones(5, 2),), dynamic_shapes=({0: export.Dim("rows")},))
 
 
 def test_axes_by_the_names_of_inputs_and_outputs(equal_in_onnxruntime):

@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes.apart import taken_apart
 from rushlight.compiler.graph.symbolic import Fixed, Undecided
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.op import Op
 from rushlight.export.places import place_of
 from rushlight.onnx import elementwise, proto
@@ -35,10 +35,13 @@ class Drawn(NamedTuple):
     params: tuple
 
 
-def convert(graph: Graph, inputs: Mapping[Value, str | Weight | Drawn], outputs: Sequence[str], opset: int,
+Source = str | Weight | Drawn | Symbolic
+
+
+def convert(graph: Graph, inputs: Mapping[Value, Source], outputs: Sequence[str], opset: int,
             axes: Mapping[Any, str] | None = None, rows: Mapping[Op, Row] | None = None) -> proto.Graph:
-    """The ONNX graph of a graph. `inputs` says what its inputs are: a str is the name of an input; `axes` has names of
-    open sizes, and `rows` is asked before the table is.
+    """The ONNX graph of a graph. `inputs` says what its inputs are: a str is the name of an input, a symbol the number
+    in a 0-dim tensor; `axes` has names of open sizes, and `rows` is asked before the table is.
 
     Raises UnsupportedOperatorError that names all ops which ONNX cannot express, and why.
     """
@@ -48,6 +51,9 @@ def convert(graph: Graph, inputs: Mapping[Value, str | Weight | Drawn], outputs:
     axes = axes or {}
     for value, source in inputs.items():
         kind = value.meta.dtype
+        if is_open(source):
+            known[value] = Ref(o.number(source, kind).name, kind, value.meta)
+            continue
         if isinstance(source, Drawn):
             drawn = o.rows[source.op](o, None, None, *source.operands, **dict(zip(source.op.params, source.params)))
             known[value] = Ref(drawn.name, kind, value.meta)

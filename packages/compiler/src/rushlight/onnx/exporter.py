@@ -22,7 +22,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.export import ExportedProgram
 from rushlight.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from rushlight.onnx import proto
-from rushlight.onnx.convert import Drawn, Weight, convert
+from rushlight.onnx.convert import Drawn, Source, Weight, convert
 from rushlight.onnx.dynamic import OpenSizes, axis_labels, axis_names
 from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning, VerificationError
 from rushlight.onnx.program import ONNXProgram
@@ -187,12 +187,14 @@ def _model(program: ExportedProgram, opset: int, input_names: Sequence[str] | No
     specs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
     users = [s for s in specs if s.kind is InputKind.USER_INPUT]
     names = _Named(input_names or ())
-    draws = iter(program.draws)
-    inputs: dict[Any, str | Weight | Drawn] = {}
+    draws, numbers = iter(program.draws), iter(program.numbers)
+    inputs: dict[Any, Source] = {}
     weights = len(users)
     for spec, value in zip(specs, program.graph.inputs, strict=True):
         if spec.kind is InputKind.USER_INPUT:
             inputs[value] = names.of(users.index(spec), spec.arg.name)
+        elif spec.kind is InputKind.SIZE:
+            inputs[value] = next(numbers)
         elif spec.kind is InputKind.RANDOM:
             draw = next(draws)
             inputs[value] = Drawn(draw.op, draw.numbers, draw.params)
@@ -213,7 +215,9 @@ def _model(program: ExportedProgram, opset: int, input_names: Sequence[str] | No
     named = _Named(output_names or ())
     results = [named.of(i, spec.arg.name) for i, (spec, _) in enumerate(returned)]
     made = convert(graph, inputs, results, opset, axes, _rows(table))
-    return ONNXProgram(proto.Model(made, opset, version=rushlight.__version__), program)
+    guards = program.facts.guard_texts() if program.facts is not None else []
+    properties = {"rushlight.sizes": "; ".join(guards)} if guards else {}  # what sizes must satisfy: nothing checks it
+    return ONNXProgram(proto.Model(made, opset, version=rushlight.__version__, properties=properties), program)
 
 
 def _refuse_constants(specs: list) -> None:
