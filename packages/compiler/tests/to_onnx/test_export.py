@@ -98,6 +98,27 @@ def test_numbers_as_results_are_refused():
         rushlight.onnx.export(lambda x: (x, 3), (X,))
 
 
+def test_a_module_that_knows_how_it_is_exported():
+    class Twice(rushlight.onnx.ExportableModule):
+        def forward(self, x, scale):
+            return x * scale
+
+        def example_arguments(self):
+            return (X,), {"scale": 2}
+
+        def input_names(self):
+            return ["numbers"]
+
+        def dynamic_shapes(self):
+            return {"x": {0: "rows"}, "scale": None}
+
+    for program in (Twice().to_onnx(opset_version=18), rushlight.onnx.export(Twice())):
+        assert program.model.graph.inputs[0].name == "numbers" and program.model.graph.inputs[0].shape == ["rows", 3]
+        assert program(rushlight.ones(1, 3))[0].tolist() == [[2, 2, 2]]
+    with pytest.raises(TypeError, match="abstract"):
+        type("Nothing", (rushlight.onnx.ExportableModule,), {})()
+
+
 # Modes and state
 
 
