@@ -62,3 +62,145 @@ def test_a_program_does_what_the_model_does(model, backend):
         for p, q in zip(model.parameters(), twin.parameters()):
             rushlight.testing.assert_close(p.grad, q.grad)
     rushlight.testing.assert_close(dict(model.state_dict()), dict(twin.state_dict()))
+
+
+def test_fused_operations_come_apart():
+    model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0).eval()
+    program = export(model, (rushlight.randn(2, 5, 8),))
+    apart = program.run_decompositions()
+    names = [{node.op.name for node in p.graph.nodes} for p in (program, apart)]
+    assert {"layer_norm", "attention"} <= names[0] and not {"layer_norm", "attention"} & names[1]
+    found = []
+    for p in (program, apart):
+        x = rushlight.ones(2, 5, 8).requires_grad_()
+        y = p.module()(x)
+        y.pow(2).sum().backward()
+        found += [y, x.grad]
+    rushlight.testing.assert_close(found[0], found[2])
+    rushlight.testing.assert_close(found[1], found[3])
+    own = program.run_decompositions({rushlight.core.op.prims.relu: lambda x: x.clamp(min=0)})
+    assert "relu" not in {node.op.name for node in own.graph.nodes}
+
+
+def test_gradients_reach_inputs_that_required_none_in_the_export():
+    def f(x, y):
+        with rushlight.no_grad():
+            z = y * 2
+        return x * z + y.detach()
+
+    run = export(f, (rushlight.ones(2), rushlight.ones(2))).module()
+    x, y = rushlight.ones(2).requires_grad_(), rushlight.ones(2).requires_grad_()
+    run(x, y).sum().backward()
+    assert x.grad.tolist() == [2, 2] and y.grad is None
+    with rushlight.no_grad():  # it makes no difference that the export is made here
+        run = export(lambda x: x * 3, (rushlight.ones(2),)).module()
+    assert run(rushlight.ones(2).requires_grad_()).requires_grad
+
+
+def test_results_share_memory_with_inputs_as_in_eager_execution():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", rushlight.zeros(4, 2))
+            self.register_buffer("last", rushlight.zeros(2))
+
+        def forward(self, x):
+            self.cache[1:2].copy_(x)
+            self.last = x[0] + 1
+            return self.cache, self.cache[1], x.t(), x
+
+    model = Cache()
+    run = export(model, (rushlight.ones(1, 2),)).module()
+    x = rushlight.full((1, 2), 5.0)
+    cache, row, transposed, same_x = run(x)
+    assert cache is run.cache is model.cache and same_x is x and run.last.tolist() == [6, 6]
+    row.fill_(7)
+    transposed.fill_(8)
+    assert cache[1].tolist() == [7, 7] and x.tolist() == [[8, 8]]
+
+
+def test_inputs_that_are_written():
+    def f(x, y):
+        x.mul_(2)
+        return x + y, x[0]
+
+    run = export(f, (rushlight.ones(2), rushlight.ones(2))).module()
+    x = rushlight.ones(2)
+    total, first = run(x, rushlight.ones(2))
+    assert x.tolist() == [2, 2] and total.tolist() == [3, 3] and first.item() == 2
+    x.fill_(0)
+    assert first.item() == 0
+    with pytest.raises(RuntimeError, match="shares memory"):
+        run(x, x)
+
+
+def test_layouts_other_than_in_the_export():
+    run = export(lambda x: (x.reshape(6), x + 1), (rushlight.ones(2, 3),)).module()
+    flat, more = run(rushlight.arange(6.0).reshape(3, 2).t())
+    assert flat.tolist() == [0, 2, 4, 1, 3, 5] and more.tolist() == [[1, 3, 5], [2, 4, 6]]
+
+
+class Attribute(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x
+
+
+class Kept(nn.Module):
+    def forward(self, x):
+        self.kept = x * 2
+        return x
+
+
+def test_writes_to_python_state():
+    model = Attribute()
+    with pytest.warns(UserWarning, match=r"calls.*register_buffer"):
+        export(model, (rushlight.ones(1),))
+    assert model.calls == 0
+    with pytest.raises(ValueError, match="register_buffer"):
+        export(Kept(), (rushlight.ones(1),))
+    with pytest.raises(RuntimeError, match=r"args\[0\]"):
+        export(lambda items: items.append(1) or items[0], ([rushlight.ones(1)],))
+
+
+def control(x):
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+@pytest.mark.parametrize(("call", "error", "match"), [
+    (lambda: export(control, (rushlight.ones(2),)), RuntimeError, r"test_export.py.*in control.*rushlight\.cond"),
+    (lambda: export(lambda x: x.tolist(), (rushlight.ones(2),)), RuntimeError, "tolist"),
+    (lambda: export(lambda x: x[x > 0], (rushlight.ones(2),)), RuntimeError, "depends on data"),
+    (lambda: export(lambda x: object(), (rushlight.ones(2),)), RuntimeError, "object"),
+    (lambda: export(nn.Linear(3, 2), (rushlight.ones(2),)), RuntimeError, "linear: input and weight shapes"),
+    (lambda: export(3, ()), ValueError, "module or a function"),
+    (lambda: export(lambda x: x, rushlight.ones(2)), TypeError, "tuple"),
+    (lambda: export(lambda x: x, ({1, 2},)), TypeError, "unsupported type set"),
+    (lambda: export(lambda x: x, (rushlight.ones(2),))(rushlight.ones(2)), RuntimeError, r"module\(\)"),
+    (lambda: export(lambda x: x, (rushlight.ones(2),)).module().train(), NotImplementedError, "mode"),
+])
+def test_what_export_refuses(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
+
+
+@pytest.mark.parametrize(("args", "kwargs", "error", "match"), [
+    ((rushlight.ones(3),), {"k": 2}, AssertionError, r"x.size\(\)\[0\] == 2: it is 3"),
+    ((rushlight.ones(2, 1),), {"k": 2}, AssertionError, r"x.dim\(\) == 1"),
+    ((rushlight.ones(2).double(),), {"k": 2}, AssertionError, "x.dtype == float32"),
+    ((rushlight.ones(2),), {"k": 3}, AssertionError, "k == 2"),
+    ((rushlight.ones(2),), {"k": 2.0}, AssertionError, "k == 2"),
+    ((rushlight.ones(2),), {}, ValueError, "kwarg keyword mismatch"),
+    ((), {"k": 2}, ValueError, "tuple of 1"),
+    ((3,), {"k": 2}, TypeError, "x must be a tensor"),
+])
+def test_calls_that_do_not_fit_are_refused(args, kwargs, error, match):
+    run = export(lambda x, k: x * k, (rushlight.ones(2),), {"k": 2}).module()
+    with pytest.raises(error, match=match):
+        run(*args, **kwargs)

@@ -197,6 +197,22 @@ class ExportedProgram:
 
         return GraphPicture(self.graph)
 
+    def with_graph(self, graph: Graph, signature: ExportGraphSignature) -> ExportedProgram:
+        """The same program with another graph."""
+        return ExportedProgram(graph, signature, self.state_dict, self.constants, self.call_spec, draws=self.draws,
+                               counters=self.counters, numbers=self.numbers, facts=self.facts, ones=self.ones,
+                               example_inputs=self.example_inputs, name=self.name)
+
+    def run_decompositions(self, decomp_table: dict | None = None) -> ExportedProgram:
+        """The program with composed operations taken apart into those that they are defined by.
+
+        `decomp_table` maps ops to functions of their operands and params; it is `default_decompositions()` when left
+        out. NotImplementedError for parts that a graph cannot say.
+        """
+        from rushlight.export.decomp_utils import run  # it captures, as this module does not
+
+        return run(self, decomp_table)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Unable to call ExportedProgram directly. Call program.module()(...) instead")
 

@@ -15,7 +15,7 @@ from rushlight.compiler.graph.text import literal, parse
 from rushlight.core import checks
 from rushlight.core.generator import default_generator
 from rushlight.core.meta import Meta
-from rushlight.core.op import prims
+from rushlight.core.op import meta_of, prims
 from rushlight.core.tensor import Tensor
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -111,7 +111,7 @@ class Runner:
         originals, sized = prepared
         if self.written:
             self._check_apart(originals)
-        inputs = [self._laid_out(i, sized.metas[i], x) for i, x in enumerate(originals)]
+        inputs = [self._laid_out(i, sized, x) for i, x in enumerate(originals)]
         results = iter(interpret(sized.graph, [*inputs, *sized.numbers, *_drawn(sized)]))
         found = [(s, next(results)) for s in self.outputs if isinstance(s.arg, TensorArgument)]
         for spec, value in found:
@@ -185,9 +185,14 @@ class Runner:
             raise RuntimeError(f"{self.program.name}: a tensor that the program writes to shares memory with another "
                                "one that it is given; clone one of them")
 
-    def _laid_out(self, place: int, meta: Meta, x: Tensor) -> Tensor:
-        """The input in the memory layout of the export, for which the graph was made."""
-        if x._meta.strides == meta.strides or place in self.shared:
+    def _laid_out(self, place: int, sized: Sized, x: Tensor) -> Tensor:
+        """The input in the memory layout of the export, for which the graph was made; as it is where results share its
+        memory and their views can be made of it.
+        """
+        meta = sized.metas[place]
+        if x._meta.strides == meta.strides:
+            return x
+        if place in self.shared and _views_fit(sized.graph, sized.graph.inputs[place], x._meta):
             return x
         if meta.contiguous:
             return x if x._meta.contiguous else prims.convert.apply((x,), (meta.dtype, meta.device, contiguous_format))
@@ -230,6 +235,19 @@ def _drawn(sized: Sized) -> list[Tensor]:
 
 def _without_gradients() -> Any:
     return rushlight.no_grad() if state.has_gradients() else contextlib.nullcontext()
+
+
+def _views_fit(graph: Graph, value: Value, meta: Meta) -> bool:
+    """Can the views that a graph makes of an input be made of one with this metadata?"""
+    metas = {value: meta}
+    for node in graph.nodes:
+        if node.op.kind == "view" and node.inputs[0] in metas:
+            try:
+                found: Any = node.op.infer(metas[node.inputs[0]], *map(meta_of, node.inputs[1:]), *node.params)
+            except RuntimeError:
+                return False
+            metas.update(zip(node.outputs, (found,) if isinstance(found, Meta) else found))
+    return True
 
 
 def _shared(graph: Graph) -> set[int]:

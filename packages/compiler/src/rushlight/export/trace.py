@@ -137,7 +137,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
     session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()
     try:
-        with _recording():
+        with recording():
             reason = state.unusual()
             if reason is not None:
                 raise Abort(reason)
@@ -154,7 +154,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
 
 
 @contextlib.contextmanager
-def _recording() -> Iterator[None]:
+def recording() -> Iterator[None]:
     """Gradients are recorded during the capture, whatever the caller's mode: the graph serves both."""
     if not state.has_gradients():
         yield

@@ -67,6 +67,8 @@ def is_leaf(fn: Any) -> bool:
     if "_rushlight_leaf" in fn.__dict__:  # made by the compiler around a graph
         return True
     module = home(fn)
+    if module == INTERPRETED[0]:
+        return False
     return module in LEAF_MODULES or any(module == p or module.startswith(p + ".") for p in LEAF_PACKAGES)
 
 
@@ -76,7 +78,9 @@ def is_opaque(fn: FunctionType) -> bool:
     return is_framework_module(module) and (not module.startswith(INTERPRETED) or fn.__name__ in NOT_LEAF)
 
 
-INTERPRETED = ("rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
+# The first takes functions of the program's, so it is interpreted though others of its package are not.
+INTERPRETED = ("rushlight.ops.control",
+               "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
                "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
                "rushlight.export.trees", "rushlight.jit.script")
 

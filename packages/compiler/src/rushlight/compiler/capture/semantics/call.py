@@ -17,7 +17,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, marks
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
-from rushlight.compiler.capture.semantics import attr, builtins, classes, context, library, methods, tensor
+from rushlight.compiler.capture.semantics import attr, branches, builtins, classes, context, library, methods, tensor
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
@@ -118,6 +118,8 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     if marks.is_constant(fn):
         return marks.constant_call(session, fn, args, kwargs)
     handled = context.framework_function(session, fn, args, kwargs)
+    if handled is None and (fn.__module__, fn.__name__) == ("rushlight.ops.control", "cond"):
+        handled = branches.cond(session, call, args, kwargs)
     if handled is not None:
         return handled
     if allow.is_leaf(fn):
