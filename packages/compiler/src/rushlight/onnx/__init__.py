@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.onnx import errors
-from rushlight.onnx.exportable import exportable_module
 from rushlight.onnx.errors import OnnxExporterError
+from rushlight.onnx.exportable import exportable_module
 from rushlight.onnx.exporter import OperatorExportTypes, TrainingMode, export, is_in_onnx_export
 from rushlight.onnx.program import ONNXProgram
 
-__all__ = ["ExportableModule", "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "errors", "export",
-           "is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
+__all__ = [
+    "ExportableModule", "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "errors", "export",
+    "is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic",
+]  # fmt: skip
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> None:
