@@ -142,7 +142,7 @@ def kernel(n, out):
     ],
 )
 def test_what_is_not_plain_is_left_to_numba(body):
-    assert jit._translated(f"def kernel(n, a):\n    {body}\n", ("i64", "*f64"), (), "", "test") == b""
+    assert jit._translated(f"def kernel(n, a):\n    {body}\n", ("i64", "*f64"), (), "", False, "test") == b""
 
 
 def test_arguments_are_checked_in_number_and_kind():

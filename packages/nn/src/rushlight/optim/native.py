@@ -127,7 +127,7 @@ def _code() -> Any:
     from rushlight.core import records
     from rushlight.optim import step_code
 
-    records.code()  # fills the table that all records point to
+    records.fill_table()
     return records.Code(step_code.answer)
 
 

@@ -63,7 +63,7 @@ def keep_for_ever(thing: Any) -> None:
 @cache
 def code() -> Code:
     """The code of `calls`."""
-    _fill_table()
+    fill_table()
     return Code(calls.answer)
 
 
@@ -72,7 +72,9 @@ def native_function(kind: int, python: Callable, words: tuple[int, ...], *items:
     return code().function(kind, python, words, *items)
 
 
-def _fill_table() -> None:
+@cache
+def fill_table() -> None:
+    """Have the table that all records point to say where Python's functions and objects are."""
     functions = {
         c.VECTORCALL: "PyObject_Vectorcall", c.ALLOCATE: "PyType_GenericAlloc", c.NEW_TUPLE: "PyTuple_New",
         c.INCREF: "Py_IncRef", c.DECREF: "Py_DecRef", c.FAILED: "PyErr_Occurred", c.CLEAR: "PyErr_Clear",

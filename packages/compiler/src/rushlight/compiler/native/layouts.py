@@ -43,7 +43,7 @@ def _code() -> Any:
     from rushlight.compiler.native import guard_code
     from rushlight.core import records
 
-    records.code()  # fills the table that all records point to
+    records.fill_table()
     return records.Code(guard_code.answer)
 
 

@@ -33,5 +33,5 @@ def _code() -> Any:
     from rushlight.compiler.native import node_code
     from rushlight.core import records
 
-    records.code()  # fills the table that all records point to
+    records.fill_table()
     return records.Code(node_code.answer)

@@ -57,7 +57,7 @@ def _code() -> Any:
     from rushlight.compiler.native import program_code
     from rushlight.core import records
 
-    records.code()  # fills the table that all records point to
+    records.fill_table()
     return records.Code(program_code.answer)
 
 

@@ -63,28 +63,33 @@ def made_by(kernel: Callable[..., Any]) -> str:
 
 
 def compile_source(
-    source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = ""
+    source: str, signature: Sequence[str], opaques: Sequence[Opaque] = (), returns: str = "", simple: bool = False
 ) -> Callable[..., Any]:
     """Native code of the function `kernel` in `source`.
 
     `signature` has "u64" for a number, "*f32" for an array passed by address and "arrays" for a tuple of arrays;
     `returns` is the result's type if it has one. The callable checks nothing: passing anything but arrays that the
-    kernel's index range fits is a crash.
+    kernel's index range fits is a crash. A `simple` kernel has no loop over many elements, and is ready sooner.
     """
-    key = (source, tuple(signature), returns, *(fingerprint(opaque.function) for opaque in opaques))
+    key = (source, tuple(signature), returns, simple, *(fingerprint(opaque.function) for opaque in opaques))
     kernel = _kernels.get(key)
     if kernel is not None:
         _statistics["memory"] += 1
         return kernel
     with lock:
         if key not in _kernels:
-            kernel, address, maker = _load_or_compile(key, source, signature, opaques, returns)
+            kernel, address, maker = _load_or_compile(key, source, signature, opaques, returns, simple)
             _addresses[kernel], _makers[kernel], _kernels[key] = address, maker, kernel
         return _kernels[key]
 
 
 def _load_or_compile(
-    key: tuple[Any, ...], source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str
+    key: tuple[Any, ...],
+    source: str,
+    signature: Sequence[str],
+    opaques: Sequence[Opaque],
+    returns: str,
+    simple: bool,
 ) -> tuple[Callable[..., Any], int, str]:
     if os.environ.get("RUSHLIGHT_KERNELS") != "numba":
         from rushlight.kernels.cpu import objects
@@ -93,7 +98,7 @@ def _load_or_compile(
         code = store.read(digest)
         _statistics["disk"] += bool(code)
         if code is None:
-            code = _translated(source, signature, opaques, returns, digest)
+            code = _translated(source, signature, opaques, returns, simple, digest)
             _statistics["compiled"] += bool(code)
             store.write(digest, code)  # an empty file says that numba has to do it
         if code:
@@ -101,7 +106,9 @@ def _load_or_compile(
     return *_by_numba(key, source, signature, opaques, returns), "numba"
 
 
-def _translated(source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, digest: str) -> bytes:
+def _translated(
+    source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str, simple: bool, digest: str
+) -> bytes:
     """The object code of a kernel; nothing where our translation does not know what its source says."""
     from rushlight.kernels.cpu import language, objects, translate
     from rushlight.kernels.cpu.answer import add_answer
@@ -113,7 +120,7 @@ def _translated(source: str, signature: Sequence[str], opaques: Sequence[Opaque]
     except translate.Untranslatable:
         return b""
     add_answer(module, digest, args, result)
-    return objects.make_object(str(module))
+    return objects.make_simple_object(str(module)) if simple else objects.make_object(str(module))
 
 
 def _by_numba(

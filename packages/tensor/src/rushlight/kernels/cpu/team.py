@@ -39,13 +39,13 @@ _words = np.zeros(WORDS, np.int64)
 @cache
 def _work() -> Callable[..., None]:
     source = "def kernel(me, words):\n    team_work(me, words)\n"
-    return compile_source(source, ("i64", "*i64"))
+    return compile_source(source, ("i64", "*i64"), simple=True)
 
 
 @cache
 def _launch() -> Callable[..., int]:
     source = "def kernel(job, words, arrays):\n    return team_launch(job, words, arrays)\n"
-    return compile_source(source, ("*i64", "*i64", "arrays"), returns="i64")
+    return compile_source(source, ("*i64", "*i64", "arrays"), returns="i64", simple=True)
 
 
 # How many threads there are beside the callers', and what guards their start.
