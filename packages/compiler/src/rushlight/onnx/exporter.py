@@ -26,7 +26,7 @@ from rushlight.onnx.convert import Drawn, Source, Weight, convert
 from rushlight.onnx.dynamic import OpenSizes, axis_labels, axis_names
 from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning, VerificationError
 from rushlight.onnx.program import ONNXProgram
-from rushlight.utils._pytree import tree_flatten
+from rushlight.utils._pytree import tree_flatten, tree_map
 
 OPSETS = range(18, 24)
 DEFAULT_OPSET = 20
@@ -256,10 +256,19 @@ def _rows(table: Mapping[Any, Callable] | None) -> dict[Op, Callable]:
 
 def _verify(made: ONNXProgram, program: ExportedProgram, args: tuple, kwargs: dict) -> None:
     """Compare results in onnxruntime with those of the program. VerificationError where they differ."""
+    if program.draws:
+        raise ValueError("onnx.export: verify=True: the program draws random numbers, and onnxruntime draws others; "
+                         "export it in eval mode")
+    args, kwargs = tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, (args, kwargs))
+    results = made(*args, **kwargs)
+    state = {**program.state_dict, **program.constants}
+    written = [state[s.target] for s in program.graph_signature.output_specs if s.target in state]
+    before = [x.clone() for x in written]
     with rushlight.no_grad():
-        expected, _ = tree_flatten(program.module()(*args, **kwargs))
-    expected = [x for x in expected if isinstance(x, Tensor)]
-    for info, a, b in zip(made.model.graph.outputs, made(*args, **kwargs), expected, strict=True):
+        expected = [x for x in tree_flatten(program.module()(*args, **kwargs))[0] if isinstance(x, Tensor)]
+        for x, old in zip(written, before):
+            x.copy_(old)
+    for info, a, b in zip(made.model.graph.outputs, results, expected, strict=True):
         close = 1e-2 if b.dtype.itemsize == 2 else 1e-4
         if a.dtype is not b.dtype or a.shape != b.shape or not np.allclose(
             a.numpy().astype(np.float64), b.detach().double().numpy(), close, close, equal_nan=True

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class ONNXProgram:
     """What `onnx.export` makes of a model: call it to run it in onnxruntime, `save` it to a file.
 
-    `exported_program` is the captured program that it was made of. Results are a sequence of tensors.
+    `exported_program` is the captured program that it was made of. Weights are those of the model, shared with it
+    until the program is saved or run. Results are a sequence of tensors.
 
     Example:
         >>> import rushlight
