@@ -41,7 +41,7 @@ from rushlight.export.graph_signature import (
     TensorArgument,
 )
 from rushlight.export.module import as_parameter
-from rushlight.export.symbols import facts_from_json, facts_to_json, reader, symbol_text
+from rushlight.export.symbols import facts_from_json, facts_to_json, reader, reading, symbol_text
 from rushlight.export.trees import (
     Unregistered,
     is_constant,
@@ -161,8 +161,9 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         "examples": examples,
     }
     written = text(ep.graph, symbol_text)
-    if text(parse(written, reader(ep.facts) if ep.facts is not None else int), symbol_text) != written:
-        raise TypeError("save: the graph holds a parameter that text cannot say")
+    with reading(ep.facts) as read:
+        if text(parse(written, read), symbol_text) != written:
+            raise TypeError("save: the graph holds a parameter that text cannot say")
     return description, written
 
 

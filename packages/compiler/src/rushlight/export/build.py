@@ -180,6 +180,8 @@ class _Assembly:
                 for name, found in vars(module).items():
                     if isinstance(found, Tensor):
                         attributes.setdefault(id(found), f"{prefix}.{name}".lstrip("."))
+            order = {name: i for i, name in enumerate(model.state_dict())}
+            self.state = dict(sorted(self.state.items(), key=lambda item: order.get(item[0], len(order))))
         for name, tensor, persistent in buffers:
             self._input(values.pop(id(tensor), None), tensor, InputKind.BUFFER, name, "b", persistent)
         taken: dict[str, int] = {}

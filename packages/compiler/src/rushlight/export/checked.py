@@ -23,7 +23,7 @@ from rushlight.export.graph_signature import (
 )
 from rushlight.export.readable import tensor_inputs
 from rushlight.export.sizes import Sizes
-from rushlight.export.symbols import reader, symbol_text
+from rushlight.export.symbols import reading, symbol_text
 from rushlight.utils._pytree import TreeSpec
 
 
@@ -35,7 +35,8 @@ def require(condition: bool, otherwise: str) -> None:
 
 def read_graph(source: str, facts: Facts | None = None) -> Graph:
     """The graph of a text, which has to be exactly the text of this graph, and consistent."""
-    graph = parse(source, int if facts is None else reader(facts))
+    with reading(facts) as size:
+        graph = parse(source, size)
     require(text(graph, symbol_text) == source, "the text of the graph is not in its canonical form")
     if facts is not None:  # for the sizes of the example; in calls the graph is checked for those that come
         concrete = Concrete(facts, {atom.number: atom.hint for atom in facts.atoms}).graph(graph)

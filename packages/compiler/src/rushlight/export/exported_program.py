@@ -129,7 +129,7 @@ class ExportedProgram:
         """The sizes that are open, by name, with the smallest and the largest value that the program holds for."""
         if self.facts is None:
             return {}
-        return {atom.name: ValueRange(1 if frozenset([atom.name]) in self.ones else int(atom.low), atom.high)
+        return {atom.name: ValueRange(1 if any(atom.name in names for names in self.ones) else int(atom.low), atom.high)
                 for atom in self.facts.atoms if atom.parts is None}
 
     @property

@@ -12,13 +12,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture import memory
-from rushlight.compiler.capture.sizes import ConstraintViolationError
 from rushlight.compiler.graph.symbolic import Facts, Sym
 from rushlight.compiler.graph.text import text
 from rushlight.core.meta import meta
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.dynamic_shapes import Wish
-from rushlight.export.symbols import substituted, symbol_text, terms_text
+from rushlight.export.symbols import told
 
 if TYPE_CHECKING:
     from rushlight.export.exported_program import ExportedProgram
@@ -30,9 +29,13 @@ def proven(program: ExportedProgram, wishes: list[dict[int, Wish]], leaves: list
            again: Callable[[list, list[dict[int, Wish]]], ExportedProgram]) -> frozenset[frozenset[str]]:
     """The sets of open sizes that may be 1 at once; `again` exports with other arguments and wishes."""
     facts: Any = program.facts
-    names = [atom.name for atom in facts.atoms if atom.parts is None and any(
-        wish.named.name == atom.name and wish.named.low <= 1 for wanted in wishes for wish in wanted.values())]
-    sets = [frozenset(c) for count in range(1, len(names) + 1) for c in combinations(names, count)]
+    low = {wish.named.name for wanted in wishes for wish in wanted.values() if wish.named.low <= 1}
+    groups: dict[int, set[str]] = {}  # sizes that must be equal
+    for atom in facts.atoms:
+        if atom.parts is None:
+            groups.setdefault(facts._same.get(atom.number, atom.number), set()).add(atom.name)
+    free = [names for names in groups.values() if names <= low]
+    sets = [frozenset().union(*c) for count in range(1, len(free) + 1) for c in combinations(free, count)]
     found = set()
     for chosen in sets[:TRIED]:
         smaller = [_smaller(leaf, wanted, chosen) for leaf, wanted in zip(leaves, wishes)]
@@ -41,7 +44,7 @@ def proven(program: ExportedProgram, wishes: list[dict[int, Wish]], leaves: list
         try:
             other = again(smaller, [{d: wish for d, wish in wanted.items() if wish.named.name not in chosen}
                                     for wanted in wishes])
-        except (RuntimeError, ConstraintViolationError, ValueError, TypeError):
+        except Exception:  # the model itself may refuse this size
             continue
         if _same(program, other, chosen):
             found.add(chosen)
@@ -66,23 +69,18 @@ def _same(program: ExportedProgram, other: ExportedProgram, chosen: frozenset[st
     values = {atom.number: 1 for atom in facts.atoms if atom.name in chosen}
 
     def symbol(sym: Sym) -> str:
-        if sym.facts is facts:
-            return terms_text(facts, substituted(facts, sym.terms, values))
-        return symbol_text(sym)
+        return told(sym.facts, sym.terms, values if sym.facts is facts else {})
 
     def size(x: Any) -> str:
         return symbol(x) if type(x) is Sym else str(x)
 
-    try:
-        described = [
-            (bare(text(p.graph, symbol)), [str(s) for s in p.graph_signature.output_specs],
-             [(s.alias, None if s.views is None else "views") for s in p.graph_signature.output_specs],
-             p.call_spec.out_spec, [(d.op, size(d.offset), d.numbers, [size(x) for x in _flat(d.params)])
-                                    for d in p.draws], size(p.counters)) for p in (program, other)]
-        known = _guards(facts, values)
-        needed = set() if other.facts is None else _guards(other.facts, {})
-    except ValueError:
-        return False
+    described = [
+        (bare(text(p.graph, symbol)), [str(s) for s in p.graph_signature.output_specs],
+         [s.alias for s in p.graph_signature.output_specs], p.call_spec.out_spec,
+         [(d.op, size(d.offset), d.numbers, [size(x) for x in _flat(d.params)]) for d in p.draws],
+         [size(x) for x in p.numbers], size(p.counters)) for p in (program, other)]
+    known = _guards(facts, values)
+    needed = set() if other.facts is None else _guards(other.facts, {})
     if any(s.views is not None for s in program.graph_signature.output_specs):
         return False
     return described[0] == described[1] and needed <= known
@@ -100,5 +98,5 @@ def _flat(x: Any) -> list:
 def _guards(facts: Facts, values: dict[int, int]) -> set[tuple[str, str, bool]]:
     found = set()
     for terms, relation, answer in facts.guards.values():
-        found.add((terms_text(facts, substituted(facts, terms, values)), relation, answer))
+        found.add((told(facts, terms, values), relation, answer))
     return found

@@ -85,7 +85,7 @@ def program(program: ExportedProgram) -> str:
 
 
 def _meta(value: Value) -> str:
-    return meta_text(value.meta.with_grad(False))
+    return meta_text(value.meta).replace(" grad", "")
 
 
 def _params(names: tuple[str, ...], values: tuple) -> list[str]:

@@ -26,7 +26,7 @@ from rushlight.export.graph_signature import (
     TensorArgument,
 )
 from rushlight.export.sizes import Sizes
-from rushlight.export.symbols import reader
+from rushlight.export.symbols import reading
 from rushlight.export.trees import same_constant
 from rushlight.ops.copy import contiguous_format
 
@@ -65,8 +65,8 @@ class Runner:
         by_target = {s.target: self.place[s.arg.name] for s in self.states}
         self.written = [self.place[str(s.target)] if s.kind is OutputKind.USER_INPUT_MUTATION else by_target[s.target]
                         for s in self.outputs if s.kind in _WRITES]
-        size = int if program.facts is None else reader(program.facts)
-        self.views = {s.views: parse(s.views, size) for s in self.outputs if s.views is not None}
+        with reading(program.facts) as size:
+            self.views = {s.views: parse(s.views, size) for s in self.outputs if s.views is not None}
         self.shared = _shared(program.graph)
         self.sizes = Sizes(program, inputs)
         self._known: dict[tuple, Sized] = {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from rushlight.compiler.graph.symbolic import Atom, Facts, Sym, Terms, added, multiplied
+from rushlight.compiler.graph.symbolic import Atom, Facts, Fixed, Sym, Terms, added, multiplied
 
 _RELATIONS = ("==", ">", ">=")
 
@@ -44,7 +45,33 @@ def reader(facts: Facts) -> Callable[[str], Any]:
                 return multiplied(terms(left), terms(right))
         raise ValueError(f"no size: {ast.unparse(node)!r}")
 
-    return lambda source: facts.sym(terms(ast.parse(source.strip(), mode="eval").body))
+    def read(source: str) -> Any:
+        found = terms(ast.parse(source.strip(), mode="eval").body)
+        same, facts._same = facts._same, {}  # as it is written, whatever was found to be equal
+        try:
+            return facts.sym(found)
+        finally:
+            facts._same = same
+
+    return read
+
+
+@contextmanager
+def reading(facts: Facts | None) -> Iterator[Callable[[str], Any]]:
+    """While metadata is made of texts: gives what reads a size. Metadata asks how sizes compare (is it row-major?); the
+    answers for the example do, and are forgotten, because calls use metadata for the sizes that come.
+    """
+    if facts is None:
+        yield int
+        return
+    before, opened = dict(facts.guards), facts.open
+    facts.open = True
+    try:
+        yield reader(facts)
+    except Fixed as error:
+        raise ValueError(f"the number of an open size is needed: {error}") from None
+    finally:
+        facts.guards, facts.open = before, opened
 
 
 def facts_to_json(facts: Facts) -> dict[str, Any]:
@@ -86,10 +113,10 @@ def facts_from_json(data: Any) -> Facts:
         facts.atoms.append(atom)
     if len({atom.name for atom in facts.atoms}) != len(facts.atoms):
         raise ValueError("two sizes have one name")
-    for number, (terms, relation, answer) in enumerate(data["guards"]):
+    for terms, relation, answer in data["guards"]:
         if relation not in _RELATIONS or type(answer) is not bool:
             raise ValueError(f"no comparison: {relation!r}")
-        facts.guards[number,] = _terms_from(terms, len(facts.atoms)), relation, answer
+        facts.assume(_terms_from(terms, len(facts.atoms)), relation, answer)
     facts.open = False
     return facts
 
@@ -110,17 +137,24 @@ def _terms_from(data: Any, known: int) -> Terms:
     return made
 
 
-def substituted(facts: Facts, terms: Terms, values: Mapping[int, int]) -> Terms:
-    """A polynomial with numbers in the place of some atoms. ValueError where one of these is part of a quotient."""
-    made: Terms = {}
+def told(facts: Facts, terms: Terms, values: Mapping[int, int]) -> str:
+    """A polynomial as text, the same for equal ones of several captures, with numbers in the place of some atoms."""
+    parts: dict[tuple[str, ...], int] = {}
     for monomial, factor in terms.items():
-        left = []
+        names = []
         for number in monomial:
-            if facts.atoms[number].parts is not None:
-                raise ValueError("a quotient")
+            atom = facts.atoms[number]
             if number in values:
                 factor *= values[number]
+            elif atom.parts is None:
+                names.append(atom.name)
             else:
-                left.append(number)
-        made = added(made, {tuple(left): factor} if factor else {})
-    return made
+                operator, a, b = atom.parts
+                x, y = told(facts, a, values), told(facts, b, values)
+                if x.lstrip("-").isdigit() and y.isdigit() and int(y):
+                    factor *= int(x) // int(y) if operator == "//" else int(x) % int(y)
+                else:
+                    names.append(f"(({x}) {operator} ({y}))")
+        key = tuple(sorted(names))
+        parts[key] = parts.get(key, 0) + factor
+    return " + ".join("*".join([str(c)] * (c != 1 or not key) + [*key]) for key, c in sorted(parts.items()) if c) or "0"

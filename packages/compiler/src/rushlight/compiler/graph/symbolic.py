@@ -315,6 +315,10 @@ class Facts:
         self._narrow(terms, relation, answer)
         return answer
 
+    def assume(self, terms: Terms, relation: str, answer: bool) -> None:
+        """Enter the answer to a question as a guard."""
+        self.guards[_key(terms, relation)] = terms, relation, answer
+
     def known(self, terms: Terms, relation: str) -> bool | None:
         """The answer where the ranges of the atoms give it."""
         low, high = self.range(terms)
