@@ -18,13 +18,12 @@ from rushlight.compiler.backends.registry import BackendError
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.text import text
 from rushlight.core import dtypes
-from rushlight.core.meta import Meta, Symbolic
-from rushlight.core.tensor import Tensor
+from rushlight.core.meta import Meta, contiguous_strides
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.onnx import proto, runtime
 from rushlight.onnx.convert import convert
 from rushlight.onnx.errors import OnnxExporterError
 from rushlight.onnx.exporter import DEFAULT_OPSET
-from rushlight.ops.create import from_numpy
 
 Run = Callable[[list[np.ndarray]], list[np.ndarray]]
 
@@ -85,9 +84,17 @@ def _session(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Run:
 
 
 def _tensor(array: np.ndarray, meta: Meta) -> Tensor:
-    """A result, in the memory layout that eager execution gives it."""
-    if meta.contiguous or array.ndim < 2 or any(isinstance(stride, Symbolic) for stride in meta.strides):
-        return from_numpy(array)
-    order = sorted(range(array.ndim), key=lambda d: -meta.strides[d])
+    """A result, in the memory layout that eager execution gives it. RuntimeError for one that is another tensor."""
+    if array.shape != meta.shape or array.dtype != meta.numpy:
+        raise RuntimeError(f"expected {meta}, got {array.dtype}{list(array.shape)}")
+    if meta.contiguous:
+        return wrap(array, meta) if meta.strides == contiguous_strides(meta.shape) else _strided(array, meta)
+    order = sorted(range(array.ndim), key=lambda d: (-meta.strides[d], d))
     back = sorted(range(array.ndim), key=order.__getitem__)
-    return from_numpy(np.ascontiguousarray(array.transpose(order)).transpose(back))
+    return _strided(np.ascontiguousarray(array.transpose(order)).transpose(back), meta)
+
+
+def _strided(array: np.ndarray, meta: Meta) -> Tensor:
+    """A tensor over an array that lies as the metadata says, but for dimensions of size 1."""
+    strides = [stride * array.itemsize for stride in meta.strides]
+    return wrap(np.lib.stride_tricks.as_strided(array, array.shape, strides), meta)
