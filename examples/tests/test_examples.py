@@ -51,15 +51,27 @@ def test_trains_and_draws(name, run, tmp_path):
 @pytest.mark.parametrize("name", QUICK)
 def test_compiles_its_whole_training_step(name, run, tmp_path, monkeypatch):
     pytest.importorskip(NEEDS[name])
-    compile, compiled = rushlight.compile, []
+    compile, compiled, reports = rushlight.compile, [], []
 
     def strict(**options):
         compiled.append(compile(fullgraph=True, **options))
-        return compiled[-1]
+
+        def explained(function):
+            step = compiled[-1](function)
+
+            def first(*args, **kwargs):
+                if not reports:
+                    reports.append(rushlight.compiler.explain(function)(*args, **kwargs))
+                return step(*args, **kwargs)
+
+            return first
+
+        return explained
 
     monkeypatch.setattr(rushlight, "compile", strict)
     status, out, _ = run(name, *QUICK[name][0], "--out", tmp_path)
     assert status == 0 and QUICK[name][1] in out and len(compiled) == 1
+    assert (reports[0].graph_count, reports[0].graph_break_count) == (1, 0), reports[0].break_reasons
 
 
 @pytest.mark.parametrize("name", QUICK)

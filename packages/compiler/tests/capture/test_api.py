@@ -142,8 +142,18 @@ def test_explain():
     report = compiler.explain(c)(ones(), 3)
     assert (report.graph_count, report.graph_break_count, report.op_count) == (1, 0, 2)
     assert report.recompiles and "def entry" in str(report)
+    assert "args[0]: is a Tensor with float32[3]@cpu" in report.conditions and report.variants == 2
+    assert "holds while args[0]: is a Tensor" in str(report) and "was compiled again: args[1]: is not 1" in str(report)
     broken = compiler.explain(lambda x: x * round(x.sum().item()))(ones())
     assert broken.graph_count == 0 and "item" in str(broken)
+
+
+def test_explain_says_what_ran_eagerly():
+    c = torch.compile(lambda x: open("/dev/null").close() or x + 1, backend="eager")
+    c(ones())
+    report = compiler.explain(c)(ones())
+    assert report.graph_break_count == 1 and report.eager_calls == report.break_reasons
+    assert "ran eagerly: open()" in str(report) and 'line ' in report.break_reasons[0]
 
 
 def test_logs():

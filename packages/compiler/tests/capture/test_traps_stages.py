@@ -104,7 +104,13 @@ def ema_copy(model, slow):
         s.data.copy_(0.9 * s.data + 0.1 * p.detach())
 
 
-@pytest.mark.parametrize("update", [ema_mul_add, ema_lerp, ema_data, ema_copy])
+def ema_new_memory(model, slow):
+    with torch.no_grad():
+        for p, s in zip(model.parameters(), slow.parameters()):
+            s.data = s.data * 0.9 + p.data * 0.1
+
+
+@pytest.mark.parametrize("update", [ema_mul_add, ema_lerp, ema_data, ema_copy, ema_new_memory])
 def test_moving_average(check, update):
     check(follower(update))
 
@@ -309,7 +315,7 @@ def test_labels_that_may_be_out_of_range(check):
         return seen, model.state_dict()
 
     check(lambda compile: scenario(compile, True))
-    type(check)()(lambda compile: scenario(compile, False), captured=False)
+    type(check)()(lambda compile: scenario(compile, False))
 
 
 @pytest.mark.parametrize("unscaled", [True, False])
@@ -490,5 +496,91 @@ def test_a_schedule_with_a_function_that_looks_around(check):
             return len(seen)
 
         return runs(compile, step, model, optimizer), seen
+
+    check(scenario, captured=None)
+
+
+@pytest.mark.parametrize("after", [
+    lambda w, old, new: w.data,
+    lambda w, old, new: old + 1,
+    lambda w, old, new: old,
+    lambda w, old, new: w[0] * 1,
+    lambda w, old, new: new,
+    lambda w, old, new: (new.add_(1), w * 1)[1],
+    lambda w, old, new: (w.add_(1), new * 1)[1],
+    lambda w, old, new: w.sum().backward() if w.requires_grad else w.exp(),
+    lambda w, old, new: setattr(w, "data", new * 2),
+    lambda w, old, new: setattr(w, "data", old),
+])
+@pytest.mark.parametrize("leaf", [True, False])
+def test_new_memory(check, after, leaf):
+    def scenario(compile):
+        w = torch.ones(3, requires_grad=leaf)
+        shared = w.detach()
+
+        def f(x):
+            old = w.data
+            new = x * 2
+            w.data = new
+            with torch.no_grad():
+                kept = w * 3
+            if leaf:
+                w.sum().backward()
+            with torch.enable_grad() if leaf else torch.no_grad():
+                return kept, after(w, old, new)
+
+        c = compile(f)
+        seen = []
+        for i in range(3):
+            try:
+                out = c(torch.ones(3) * i)
+            except RuntimeError as error:
+                out = str(error)
+            seen.append(out)
+            shared.add_(1)
+        return seen, w, shared, w._version
+
+    check(scenario, captured=None)
+
+
+@pytest.mark.parametrize("kind", ["plain", "dropout", "norm", "effects", "closure", "changed"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_checkpoints(check, kind, inside):
+    def scenario(compile):
+        model, log = net(norm=kind == "norm"), []
+        head = nn.Sequential(model, nn.Dropout(0.5)) if kind == "dropout" else model
+
+        def step(x):
+            made = []
+
+            def part(x):
+                if kind == "effects":
+                    log.append(x.shape[0])
+                if kind == "closure":
+                    made.append(1)
+                return head(x)
+
+            x = x * 1
+            y = torch.utils.checkpoint.checkpoint(part if kind in ("effects", "closure") else head, x,
+                                                  use_reentrant=False)
+            if kind == "changed":
+                x.mul_(2)
+            loss = y.pow(2).mean()
+            if inside:
+                loss.backward()
+                return loss.detach(), len(made)
+            return loss, made
+
+        c = compile(step)
+        seen = []
+        for i in range(3):
+            try:
+                loss, made = c(batch(i))
+                if not inside:
+                    loss.backward()
+                seen.append((loss.detach(), made))
+            except RuntimeError as error:
+                seen.append(str(error).partition(":")[0])
+        return seen, log, model.state_dict(), [p.grad for p in model.parameters()], torch.rand(1)
 
     check(scenario, captured=None)

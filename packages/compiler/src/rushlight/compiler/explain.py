@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rushlight.compiler import _config
 from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture.capture import Abort, capture
 from rushlight.compiler.capture.sized import as_captured
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 class Explanation:
     """The result of `explain`: graphs, guards as source, reasons for eager execution and for compiling again.
 
+    `conditions` says in words when the compiled program serves a call; `eager_calls` why earlier calls ran eagerly.
+    There are several graphs when the program computes something after calls that run as they are (an optimizer's step).
     `sizes` says which sizes and numbers stay open, which comparisons of them must come out the same, and which of them
     had to be fixed.
     """
@@ -30,6 +33,9 @@ class Explanation:
     break_reasons: list[str] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    eager_calls: list[str] = field(default_factory=list)
+    variants: int = 0
     captured: list[Graph] = field(default_factory=list, repr=False)  # the graphs for the sizes of the call
 
     @property
@@ -72,9 +78,13 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]
         lines += [f"runs eagerly: {reason}" for reason in self.break_reasons]
+        lines += [f"ran eagerly: {reason}" for reason in self.eager_calls]
         lines += [f"was compiled again: {reason}" for reason in self.recompiles]
+        if self.variants > 1:
+            lines.append(f"{self.variants} variants serve the calls so far, of at most {_config.ENTRY_LIMIT}")
         lines += self.sizes
         lines += [str(graph) for graph in self.graphs]
+        lines += [f"holds while {condition}" for condition in self.conditions]
         if self.guards:
             lines += ["guards and effects:", self.guards]
         return "\n".join(lines)
@@ -108,12 +118,15 @@ def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanatio
         target = original_of(call)
         state = getattr(call, "_rushlight_state", None)
         recompiles = list(state.recompiles) if state is not None else []
+        eager_calls = list(state.aborts) if state is not None else []
+        variants = len(state.entries) if state is not None else 0
         policy = state.policy.copy() if state is not None else Policy()
         try:
             entry = capture(target, args, kwargs, _no_backend, {}, target, policy)
         except Abort as abort:
-            return Explanation(break_reasons=[str(abort)], recompiles=recompiles)
-        return Explanation([entry.graph], entry.source, [], recompiles, _lines(entry.sizes),
-                           [as_captured(entry.sizes.facts, entry.graph)])
+            return Explanation(break_reasons=[str(abort)], recompiles=recompiles, eager_calls=eager_calls,
+                               variants=variants)
+        return Explanation(entry.graphs, entry.source, [], recompiles, _lines(entry.sizes), entry.conditions,
+                           eager_calls, variants, [as_captured(entry.sizes.facts, graph) for graph in entry.graphs])
 
     return explained(*extra) if extra else explained

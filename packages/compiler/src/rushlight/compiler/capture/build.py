@@ -224,6 +224,8 @@ class Builder:
 
     def _view(self, tracer: Tracer) -> str:
         base, step = tracer._parent, tracer._step
+        if tracer._root in self.recorder.stages.replaced:
+            raise Abort("a view of a tensor whose data was set")
         if tracer in self.recorder.own_leaves:
             raise Abort("a view that the program made a leaf of, and that outlives the call")
         if step.op.name != "detach" and base._meta.requires_grad is not tracer._meta.requires_grad:

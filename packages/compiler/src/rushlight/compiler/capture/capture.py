@@ -9,7 +9,7 @@ from rushlight.compiler.capture import opcodes, regions, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer
+from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer, conditions
 from rushlight.compiler.capture.plan import Backend, Plan, Run
 from rushlight.compiler.capture.randomness import Draws
 from rushlight.compiler.capture.semantics import call
@@ -27,11 +27,22 @@ from rushlight.core import dispatch
 class Entry:
     """A captured call: `run(args, kwargs)` gives the result, or MISS when a guard fails."""
 
-    __slots__ = ("run", "graph", "source", "why", "sizes", "path", "failed")
+    __slots__ = ("run", "graph", "later", "source", "why", "sizes", "path", "tree", "failed")
 
-    def __init__(self, run: Callable, graph: Graph, source: str, why: Callable[[tuple, dict], Any],
-                 sizes: Sizes, path: tuple) -> None:
-        self.run, self.graph, self.source, self.why, self.sizes, self.path = run, graph, source, why, sizes, path
+    def __init__(self, run: Callable, graph: Graph, later: list[Graph], source: str,
+                 why: Callable[[tuple, dict], Any], sizes: Sizes, path: tuple, tree: SourceTree) -> None:
+        self.run, self.graph, self.later, self.source, self.why = run, graph, later, source, why
+        self.sizes, self.path, self.tree = sizes, path, tree
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graph, and those that run after calls in the program that run as they are."""
+        return [self.graph, *self.later]
+
+    @property
+    def conditions(self) -> list[str]:
+        """What its guards check, in words."""
+        return conditions(self.tree)
 
 
 def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: dict,
@@ -137,7 +148,8 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
     forget_examples(session.tree)
     why = _explainer(session.tree, len(plan.args), tuple(plan.kwargs), session.sizes)
-    entry = Entry(namespace["entry"], session.recorder.graph, source, why, session.sizes, session.decisions.path)
+    entry = Entry(namespace["entry"], session.recorder.graph, [part.graph for part, _ in epilogue.later], source, why,
+                  session.sizes, session.decisions.path, session.tree)
     if native and not session.sizes.places:
         Warming(writer.lines, start, stop, namespace, epilogue.sources, session.tree, len(plan.args),
                 tuple(plan.kwargs)).attach(entry)

@@ -52,6 +52,8 @@ class Epilogue(Builder):
         self._segment(recorder.stages.flush(), done, None, session.gradients.log[gradients:])
         self._last_writes()
         self.lines = [*lines, *self.lines]
+        if any(recorder.written_over(value, None) for value in session.checkpointed):
+            raise Abort("an argument of a checkpoint that is changed in place")
         if any(made.items != items for made, items in session.foreign):
             raise Abort("a change of a list that a call makes which runs as it is")
         if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
@@ -82,6 +84,10 @@ class Epilogue(Builder):
                     continue  # nobody has seen it yet
                 if target._meta.requires_grad:
                     raise Abort("a tensor with a history that is changed after a call that saw it")
+            if target in self.recorder.stages.replaced:
+                new, _ = self.recorder.stages.replaced[target]
+                effects.append(f"{name}.data = {self.build(self.recorder.value_of(new))}")
+                continue
             counted = f", {times}" if times != 1 else ""
             effects.append(f"write_back({name}, {self._output(value, None)}{counted})")
         self._write_logs(start, stop, effects)

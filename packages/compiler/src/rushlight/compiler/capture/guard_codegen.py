@@ -196,6 +196,34 @@ def needed(node: Source) -> bool:
     return bool(node.wanted or node.checks or node.children)
 
 
+def conditions(tree: SourceTree) -> list[str]:
+    """What must hold for an entry to fit a call, a line each, in words."""
+    lines = [f"{path(node)}: {_holds(check)}" for node in tree.nodes() for check in node.checks]
+    said = {"same": "are the same object", "different": "are different objects", "distinct": "are all different"}
+    lines += [f"{' and '.join(map(path, nodes))} {said[kind]}" for kind, *nodes in tree.relations]
+    if tree.leaves:
+        lines.append(f"{', '.join(map(path, tree.leaves))}: leaves without hooks")
+    for optimizer, others, _ in tree.unchanged:
+        lines.append(f"{', '.join(map(path, others))}: not changed by the step of {path(optimizer)}")
+    for written, others in tree.apart:
+        lines.append(f"{', '.join(map(path, written))}: in memory of their own" + (
+            f", not that of {', '.join(map(path, others))}" if others else ""))
+    return lines
+
+
+def _holds(check: tuple) -> str:
+    kind, *detail = check
+    if kind in ("type", "tensor", "eq", "is", "len"):
+        return _words(check).replace("is not", "is", 1)
+    if kind == "lacks":
+        return f"has no {detail[-1]!r}"
+    if kind == "not":
+        return _words(check).replace("is", "is not", 1)
+    if kind in ("in", "not_in"):
+        return f"has {'' if kind == 'in' else 'no '}{detail[-1]!r}"
+    return {"true": "is not empty", "empty": "is empty", "empty_cell": "is empty"}.get(kind, f"the same {kind}")
+
+
 def _words(check: tuple) -> str:
     kind, *detail = check
     shown = [d.obj if isinstance(d, Identity) else d for d in detail]

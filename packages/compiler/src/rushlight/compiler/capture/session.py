@@ -72,6 +72,7 @@ class Session:
         self.regions: list[Any] = []  # autocast regions that are open, the innermost last
         self.outer_regions = 0  # how many of them stand for those around the call
         self.settings: list[tuple[Callable[[], Any], Any]] = []  # functions that must go on giving an object
+        self.checkpointed: list[Any] = []  # values that must not be changed in place, on pain of an error
         self.foreign: list[tuple[ListV, list]] = []  # lists that stand for ones which a deferred call makes
         self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
         self.steps = 0

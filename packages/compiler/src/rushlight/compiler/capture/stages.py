@@ -3,7 +3,8 @@
 Such a call changes tensors that existed before. What the program reads of them afterwards is a new input of the graph,
 born with that call; everything computed from it belongs to a later stage. At the end the graph is cut: the first stage
 runs before all effects, each other one after the call that it waited for. A first stage that fails has changed nothing,
-and the call runs eagerly; a later one must not fail, so it may hold no operation that does for some values.
+and the call runs eagerly. A later one must not fail, so indices are checked in the first stage, and operations that
+fail for other reasons may not come late.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.leaves import settled
 from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.core.op import prims
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.tensors import Recorder, Tracer
 
+MOST_ZEROS = 1 << 22  # how large the operands of a call may be that only checks indices
 Changes = Callable[[tuple], bool]
 Flush = list[tuple["Tracer", Value, int]]
 
@@ -49,6 +52,7 @@ class Stages:
         self.read: dict[Tracer, int] = {}  # how many came before the present value of a tensor
         self.past: dict[Tracer, list[Past]] = {}  # of tensors of the program that were changed after calls
         self.held: set[Tracer] = set()  # the tensors of the program that a call changed
+        self.replaced: dict[Tracer, tuple[Tracer, int]] = {}  # tensors that got another's memory, and in which epoch
         self.lost: dict[Value, int] = {}  # values whose memory is written over, and in which stage at the end
         self._flushed: dict[Tracer, tuple[int, int]] = {}
 
@@ -187,12 +191,30 @@ class _Later:
                 live.update(x for x in node.inputs if isinstance(x, Value))
         for node in reversed(nodes):
             if _may_fail(node) and _check(node) not in self.checked:
-                raise Abort(f"{node.op.name}, which may fail, after a call that runs as it is")
+                self._check_early(node)
             self._copy(node)
         for v in outputs:
             self._take(v)
         self.graph.output([self.copies[v] for v in outputs])
         return Part(self.graph, self.inputs, outputs)
+
+    def _check_early(self, node: Node) -> None:
+        """Make the first stage fail where a call fails: by the same call on zeros, with the same indices."""
+        indices = [x for x in node.inputs if isinstance(x, Value) and x.meta.dtype.category == 1]
+        others = [x for x in node.inputs if isinstance(x, Value) and x not in indices]
+        if (node.op.kind != "structured" or not indices or any(self.stage[x] for x in indices) or not _by_index(node)
+                or sum(x.meta.numel for x in others) > MOST_ZEROS):
+            raise Abort(f"{node.op.name}, which may fail, after a call that runs as it is")
+        graph = self.recorder.graph
+        zeros = {x: graph.call(prims.full, (0,), (x.meta.shape, x.meta.dtype, x.meta.device), x.meta.with_grad(False))
+                 for x in others}
+        metas = tuple([v.meta.with_grad(False) for v in node.outputs])
+        operands = tuple([zeros.get(x, x) if isinstance(x, Value) else x for x in node.inputs])
+        results = graph.call(node.op, operands, node.params, metas[0] if len(metas) == 1 else metas)
+        results = results if isinstance(results, tuple) else (results,)
+        self.stage.update(dict.fromkeys((*zeros.values(), *results), 0))
+        self.wanted[0][results[0]] = None
+        self.checked.add(_check(node))
 
     def _copy(self, node: Node) -> None:
         operands = tuple([self._take(x) if isinstance(x, Value) else x for x in node.inputs])
@@ -234,13 +256,18 @@ def _may_fail(node: Node) -> bool:
     op = node.op
     if op.kind == "view" or op.name in _NEVER_FAIL:
         return False
-    if getattr(op.kernels.get("cpu"), "__module__", "").startswith("rushlight.ops.linalg"):
+    if not _by_index(node):
         return True
     if op.kind in ("elementwise", "inplace"):
         return any(v.meta.dtype.category == 1 for v in node.outputs)
     if op.kind == "reduction":
         return False
     return any(isinstance(x, Value) and x.meta.dtype.category == 1 for x in node.inputs)
+
+
+def _by_index(node: Node) -> bool:
+    """Can a call fail because of indices alone, and not because of a matrix, say?"""
+    return not getattr(node.op.kernels.get("cpu"), "__module__", "").startswith("rushlight.ops.linalg")
 
 
 def _check(node: Node) -> tuple:

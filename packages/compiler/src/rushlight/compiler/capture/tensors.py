@@ -217,6 +217,8 @@ class Recorder:
             if tracer._node is None:
                 tracer._node = self.new_input(tracer)
         elif tracer._node is None or tracer._seen != root._epoch:
+            if root in self.stages.replaced and tracer._seen < self.stages.replaced[root][1]:
+                raise Abort("a view of memory that a tensor had before its data was set")
             tracer._node, tracer._seen = self._view_node(tracer), root._epoch
         return tracer._node
 
@@ -232,7 +234,7 @@ class Recorder:
             step.nodes[tracer._root._epoch] = found
         return found if step.index is None else found[step.index]
 
-    def written_over(self, value: Any, node: Node) -> bool:
+    def written_over(self, value: Any, node: Node | None) -> bool:
         """Would an eager node find that what it saved was changed in place since?"""
         while isinstance(value, Value):
             if self.stale.get(value, node) is not node:
@@ -302,7 +304,7 @@ class Recorder:
         results = []
         for i, meta in enumerate(metas if many else (metas,)):
             made = self.tracer(_with_grad(meta, records))
-            made._root, made._parent = base._root, base
+            made._root, made._parent, made._seen = base._root, base, base._root._epoch
             made._step = View(op, tuple(numbers), params, i if many else None, nodes)
             base._root._views += 1
             results.append(made)
@@ -388,6 +390,24 @@ class Recorder:
         made: Tracer = self.handle(prims.detach, (tracer,), ())
         made._step = made._step._replace(silent=True)
         return made
+
+    def replace(self, target: Tracer, new: Tracer) -> None:
+        """`target.data = new`: an existing tensor gets the memory of one that the program made."""
+        a, b = target._meta, new._meta
+        if target._origin is None or new._origin is not None or new._parent is not None or new._meta.requires_grad:
+            raise Abort("setting data to a tensor that existed before, or to a view")
+        if new._views or (a.dtype, a.shape, a.strides, a.device) != (
+                b.dtype, b.shape, b.strides, b.device):
+            raise Abort("setting data of a tensor with views, or of another form")
+        before, target._node = target._node, self.current(new)
+        if before is not None:
+            self.stale[before] = None
+        self.stages.written(target, before)
+        self.frozen.update((target, new))
+        target._count += 1
+        target._epoch += 1
+        self.stages.replaced[target] = new, target._epoch
+        target._severed = a.requires_grad
 
     def assign(self, target: Tracer, value: Tracer, silent: bool = False) -> None:
         """Give a tensor a new value, through the views that lead to it; a `silent` change does not count as one."""

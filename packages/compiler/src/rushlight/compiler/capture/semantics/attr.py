@@ -344,6 +344,8 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
     if isinstance(target, TensorV):
         if name == "requires_grad":
             leaves.require_grad(session.recorder, target.tracer, session.concrete(value) is True)
+        elif name == "data" and isinstance(value, TensorV):
+            session.recorder.replace(target.tracer, value.tracer)
         elif name == "grad":
             session.gradients.write(session, target.tracer, value)
         else:

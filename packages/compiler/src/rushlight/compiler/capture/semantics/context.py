@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, deferred, late, regions, schedules
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import attr, container, differentiation
+from rushlight.compiler.capture.semantics import attr, checkpoints, container, differentiation
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled, grad_modes
@@ -119,6 +119,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return schedules.scheduler_step(session, fn, args, kwargs)
     if module == "rushlight.amp.grad_scaler" and name in ("unscale_", "step", "update"):
         return deferred.scaler_call(session, fn, args, kwargs)
+    if (module, name) == ("rushlight.utils.checkpoint", "checkpoint"):
+        return checkpoints.checkpoint(session, args, kwargs)
     if module == "rushlight.autograd.methods" and name == "detach_" and len(args) == 1 and isinstance(args[0], TensorV):
         session.recorder.detach_in_place(args[0].tracer)
         return args[0]
