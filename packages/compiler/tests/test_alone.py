@@ -18,10 +18,16 @@ import rushlight.compiler
 for module in pkgutil.walk_packages(rushlight.compiler.__path__, "rushlight.compiler."):
     if not module.name.startswith("rushlight.compiler.aot."):
         importlib.import_module(module.name)
+import rushlight.export, rushlight.jit
 
 import rushlight
 double = rushlight.compile(lambda x: (x + 1) * 2, fullgraph=True)
 assert double(rushlight.ones(3)).tolist() == [4, 4, 4]
+shapes = ({0: rushlight.export.Dim("n")},)
+program = rushlight.export.export(lambda x: (x + 1) * 2, (rushlight.ones(3),), dynamic_shapes=shapes)
+assert program.module()(rushlight.ones(4)).tolist() == [4, 4, 4, 4]
+script = rushlight.jit.script(lambda x: x + 1)
+assert script(rushlight.ones(1)).item() == 2 and "add" in script.code
 """
 
 
