@@ -16,7 +16,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import rushlight.compiler
 for module in pkgutil.walk_packages(rushlight.compiler.__path__, "rushlight.compiler."):
-    if not module.name.startswith("rushlight.compiler.aot."):
+    if not module.name.startswith(("rushlight.compiler.aot.", "rushlight.compiler.native.node_code")):
         importlib.import_module(module.name)
 import rushlight.export, rushlight.jit
 
