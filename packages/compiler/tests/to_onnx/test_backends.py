@@ -70,8 +70,8 @@ def test_new_weights_need_no_new_session(backend):
 
 
 def test_what_onnx_lacks_is_an_error_with_all_names(backend):
-    wanting = rushlight.compile(lambda x: rushlight.lgamma(x) + rushlight.linalg.inv(x), backend=backend)
-    with pytest.raises(registry.BackendError, match=f"{backend}.*2 operations .*: inv: .*; lgamma: "):
+    wanting = rushlight.compile(lambda x: rushlight.digamma(x) + rushlight.linalg.inv(x), backend=backend)
+    with pytest.raises(registry.BackendError, match=f"{backend}.*2 operations .*: digamma: .*; inv: "):
         wanting(rushlight.ones(2, 2))
     with pytest.raises(registry.BackendError, match="bfloat16"):
         rushlight.compile(lambda x: x + 1, backend=backend)(rushlight.ones(2, dtype=rushlight.bfloat16))

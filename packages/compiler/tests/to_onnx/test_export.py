@@ -162,12 +162,12 @@ def test_writes_inside_are_values(equal_in_onnxruntime):
 
 
 def test_verify_and_rows_of_the_caller():
-    table = {"lgamma": lambda o, x: o.Mul(x, 2.0), rushlight.core.op.prims.exp: lambda o, x: o.Exp(x)}
-    program = rushlight.onnx.export(lambda x: rushlight.lgamma(x) + x.exp(), (X,), custom_translation_table=table)
+    table = {"digamma": lambda o, x: o.Mul(x, 2.0), rushlight.core.op.prims.exp: lambda o, x: o.Exp(x)}
+    program = rushlight.onnx.export(lambda x: rushlight.digamma(x) + x.exp(), (X,), custom_translation_table=table)
     np.testing.assert_allclose(program(X)[0].numpy(), (X * 2 + X.exp()).numpy(), rtol=1e-6)
     rushlight.onnx.export(small(), (X,), verify=True)
-    with pytest.raises(errors.VerificationError, match="lgamma differs"):
-        rushlight.onnx.export(rushlight.lgamma, (X,), custom_translation_table=table, verify=True)
+    with pytest.raises(errors.VerificationError, match="digamma differs"):
+        rushlight.onnx.export(rushlight.digamma, (X,), custom_translation_table=table, verify=True)
     with pytest.raises(ValueError, match="'nothing', which is no operation"):
         rushlight.onnx.export(rushlight.exp, (X,), custom_translation_table={"nothing": None})
 
@@ -185,13 +185,13 @@ def test_wrong_options_are_refused():
 
 def test_what_onnx_lacks_is_an_error():
     def program(x):
-        y = rushlight.lgamma(x) + 1
+        y = rushlight.digamma(x) + 1
         return y @ nn.Identity()(rushlight.linalg.inv(x[:, :2]))
 
     first = program.__code__.co_firstlineno
     with pytest.raises(errors.UnsupportedOperatorError) as error:
         rushlight.onnx.export(program, (rushlight.ones(2, 2),))
-    for call in (f"inv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: ONNX"):
+    for call in (f"inv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: its"):
         assert call in str(error.value)
     with pytest.raises(errors.UnsupportedOperatorError, match="fft_r2c: .*complex"):
         rushlight.onnx.export(rushlight.fft.rfft, (X,))

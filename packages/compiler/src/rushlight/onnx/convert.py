@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.compiler.graph.facts import Fixed, Undecided
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes.apart import taken_apart
-from rushlight.compiler.graph.symbolic import Fixed, Undecided
 from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.op import Op
 from rushlight.export.places import place_of

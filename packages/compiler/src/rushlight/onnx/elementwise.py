@@ -26,7 +26,7 @@ def _operator(name: str, kind: str) -> None:
 
 
 for _name, _kind in (
-    ("relu", "Relu"), ("sigmoid", "Sigmoid"), ("reciprocal", "Reciprocal"), ("mish", "Mish"), ("sign", "Sign"),
+    ("relu", "Relu"), ("sigmoid", "Sigmoid"), ("reciprocal", "Reciprocal"), ("mish", "Mish"),
     ("hardswish", "HardSwish"), ("isnan", "IsNaN"), ("isinf", "IsInf"),
 ):  # fmt: skip
     _operator(_name, _kind)
@@ -114,11 +114,16 @@ def add_scaled(o: Builder, x: Ref, other: Ref, alpha: Number) -> Ref:
     return o.Add(x, other if alpha == 1 else o.Mul(other, alpha))
 
 
+# Rows of operators that runtimes have in float32 only.
+_SINGLE = frozenset(("softplus", "logsigmoid", "hardsigmoid", "hardswish", "mish"))
+
+
 def write(o: Builder, op: Op, operands: list, result: dtypes.dtype) -> Ref:
     """An elementwise call: operands in their common dtype, then the row of the op or else its scalar definition."""
     common = declare.common_dtype(op, [x.meta if isinstance(x, Ref) else meta_of(x) for x in operands])
     own = o.rows.get(op)
-    if own is not None and common.is_floating_point:
+    single = common is dtypes.float64 and op.name in _SINGLE
+    if own is not None and common.is_floating_point and not single:
         return o.cast(own(o, *[o.cast(x, common) if isinstance(x, Ref) else x for x in operands]), result)
     refs = [x if isinstance(x, Ref) or x is None else o.number(x, common) for x in operands]
     return o.cast(scalars.traced(o, op, refs, common.numpy), result)
@@ -133,5 +138,4 @@ refuse(
     "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
     "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
 )  # fmt: skip
-refuse("ONNX has no log-gamma function", "lgamma")
 refuse("ONNX cannot step to a neighbouring number", "nextafter")

@@ -60,10 +60,12 @@ def nll_loss(o: Builder, x: Ref, target: Ref, weight: Ref | None, *, ignore_inde
 
 @row("cross_entropy")
 def cross_entropy(o: Builder, x: Ref, target: Ref, weight: Ref | None, *, ignore_index: int, reduction: str
-                  ) -> tuple[Ref, Ref]:
+                  ) -> tuple[Ref, Ref, Ref]:
     axis = min(1, x.ndim - 1)
     log_probabilities = Ref(o.LogSoftmax(x, axis=axis).name, x.dtype, x.meta)
     loss = nll_loss(o, log_probabilities, target, weight, ignore_index=ignore_index, reduction=reduction)
-    log_sum = o.ReduceLogSumExp(o.cast(x, _wide(x.dtype)), (axis,), keepdims=0)
-    return loss, o.reshape(log_sum, target.shape)
+    wide = o.cast(x, _wide(x.dtype))
+    largest = o.ReduceMax(wide, (axis,), keepdims=1)
+    rest = o.ReduceLogSumExp(o.Sub(wide, largest), (axis,), keepdims=0)
+    return loss, o.reshape(largest, target.shape), o.reshape(rest, target.shape)
 

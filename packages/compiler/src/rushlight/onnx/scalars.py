@@ -17,6 +17,7 @@ from rushlight.core import scalar as s
 from rushlight.core.dtypes import dtype
 from rushlight.core.op import Op
 from rushlight.kernels.half import compute_dtype
+from rushlight.kernels.inverse import INVERSES
 from rushlight.kernels.trace import Apply, Const, Input, Program, trace
 from rushlight.onnx.builder import Builder, Ref
 from rushlight.onnx.table import Refused
@@ -121,20 +122,26 @@ def _copysign(o: Builder, a: Ref, b: Ref) -> Ref:
 
 @_scalar(s.hypot)
 def _hypot(o: Builder, a: Ref, b: Ref) -> Ref:
+    infinite = o.Or(o.IsInf(a), o.IsInf(b))  # even beside NaN
     a, b = o.Abs(a), o.Abs(b)
     most, least = o.Max(a, b), o.Min(a, b)
-    plain = o.Or(o.Equal(most, 0.0), o.IsInf(most))
+    plain = o.Or(o.Equal(most, 0.0), infinite)
     ratio = o.Div(least, o.Where(plain, o.number(1, a.dtype), most))
-    return o.Where(plain, most, o.Mul(most, o.Sqrt(o.Add(o.Mul(ratio, ratio), 1.0))))
+    found = o.Mul(most, o.Sqrt(o.Add(o.Mul(ratio, ratio), 1.0)))
+    return o.Where(infinite, o.number(math.inf, a.dtype), o.Where(plain, most, found))
 
 
 @_scalar(s.atan2)
 def _atan2(o: Builder, y: Ref, x: Ref) -> Ref:
-    both = o.And(o.Equal(y, 0.0), o.Equal(x, 0.0))
-    left = o.Where(both, signbit(o, x), o.Less(x, 0.0))
-    turn = o.Where(signbit(o, y), o.number(-math.pi, x.dtype), o.number(math.pi, x.dtype))
-    ratio = o.Where(both, y, o.Div(y, o.Where(both, o.number(1, x.dtype), x)))
-    angle = o.Where(both, o.Mul(y, 0.0), o.Atan(ratio))
+    zero = o.Equal(x, 0.0)
+    above, right = o.Not(signbit(o, y)), o.Not(signbit(o, x))
+    ratio = o.Div(y, o.Where(zero, 0.0, x))  # with a zero that is not negative
+    diagonal = o.And(o.IsInf(y), o.IsInf(x))
+    ratio = o.Where(diagonal, o.Where(o.Xor(above, right), o.number(-1, x.dtype), o.number(1, x.dtype)), ratio)
+    ratio = o.Where(o.And(zero, o.Equal(y, 0.0)), y, ratio)
+    angle = apply(o, s.atan, [ratio], x.dtype)
+    turn = o.Where(above, o.number(math.pi, x.dtype), o.number(-math.pi, x.dtype))
+    left = o.And(o.Not(right), o.Or(o.Not(zero), o.Equal(y, 0.0)))
     return o.Where(left, o.Add(angle, turn), angle)
 
 
@@ -161,12 +168,17 @@ def _nonzero(o: Builder, b: Ref) -> tuple[Ref, Ref]:
     return zero, o.Where(zero, o.number(1, b.dtype), b)
 
 
+def _rest(o: Builder, a: Ref, b: Ref) -> tuple[Ref, Ref]:
+    """What rounding a / b towards 0 leaves of a float, and whether rounding down leaves more."""
+    rest = o.Mod(a, b, fmod=1)
+    return rest, o.And(o.Not(o.Equal(rest, 0.0)), o.Xor(o.Less(rest, 0.0), o.Less(b, 0.0)))
+
+
 @_scalar(s.remainder)
 def _remainder(o: Builder, a: Ref, b: Ref) -> Ref:
     if a.dtype.is_floating_point:
-        rest = o.Mod(a, b, fmod=1)
-        wrong = o.And(o.Not(o.Equal(rest, 0.0)), o.Xor(o.Less(rest, 0.0), o.Less(b, 0.0)))
-        return o.Where(wrong, o.Add(rest, b), rest)
+        rest, more = _rest(o, a, b)
+        return o.Where(more, o.Add(rest, b), rest)
     zero, divisor = _nonzero(o, b)
     return o.Where(zero, o.zero_like(a.dtype), o.Mod(a, divisor))
 
@@ -182,7 +194,9 @@ def _fmod(o: Builder, a: Ref, b: Ref) -> Ref:
 @_scalar(s.floor_divide)
 def _floor_divide(o: Builder, a: Ref, b: Ref) -> Ref:
     if a.dtype.is_floating_point:
-        return o.Where(o.Equal(b, 0.0), o.Div(a, b), o.Round(o.Div(o.Sub(a, _remainder(o, a, b)), b)))
+        rest, more = _rest(o, a, b)
+        quotient = o.Round(o.Div(o.Sub(a, rest), b))
+        return o.Where(o.Equal(b, 0.0), o.Div(a, b), o.Where(more, o.Sub(quotient, 1.0), quotient))
     zero, divisor = _nonzero(o, b)
     return o.Where(zero, o.zero_like(a.dtype), o.Div(o.Sub(a, o.Mod(a, divisor)), divisor))
 
@@ -215,6 +229,88 @@ def _right_shift(o: Builder, a: Ref, b: Ref) -> Ref:
     return o.Where(inside, o.Div(o.Sub(a, o.Mod(a, divisor)), divisor), sign)
 
 
+@_scalar(s.lgamma)
+def _lgamma(o: Builder, x: Ref) -> Ref:
+    """In float64, as eager kernels do: Stirling's series from 8 on, at abs(x) + 8 less the logarithm of the factors
+    between below it; log(pi / abs(x sin(pi x))) - lgamma(-x) for a negative x.
+    """
+    wide = o.cast(x, dtypes.float64)
+    z = o.Abs(wide)
+    low = o.Less(z, 8.0)
+    factors = z
+    for k in range(1, 8):
+        factors = o.Mul(factors, o.Add(z, float(k)))
+    w = o.Where(low, o.Add(z, 8.0), z)
+    inverse = o.Reciprocal(w)
+    square, series = o.Mul(inverse, inverse), o.number(_STIRLING[-1], dtypes.float64)
+    for coefficient in _STIRLING[-2::-1]:
+        series = o.Add(o.Mul(series, square), coefficient)
+    series = o.Add(o.Mul(inverse, series), o.Sub(o.Mul(o.Sub(w, 0.5), o.Log(w)), o.Sub(w, 0.5 * math.log(2 * math.pi))))
+    value = o.Sub(series, o.Log(o.Where(low, factors, 1.0)))
+    sine = o.Abs(o.Sin(o.Mul(o.Sub(wide, o.Round(wide)), math.pi)))
+    reflected = o.Sub(o.Log(o.Div(o.number(math.pi, dtypes.float64), o.Mul(z, sine))), value)
+    value = o.Where(o.Less(wide, 0.0), reflected, value)
+    value = o.Where(o.Or(o.Equal(wide, 1.0), o.Equal(wide, 2.0)), 0.0, value)
+    return o.cast(o.Where(o.IsInf(wide), math.inf, value), x.dtype)
+
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)  # DLMF 5.11.1
+
+
+# Functions that runtimes have in float32 only, in float64.
+DOUBLE: dict[s.Function, Callable[..., Ref]] = {
+    s.tan: lambda o, x: o.Div(o.Sin(x), o.Cos(x)),
+    s.cosh: lambda o, x: o.Mul(o.Add(o.Exp(x), o.Exp(o.Neg(x))), 0.5),
+}
+
+
+def _double(function: s.Function) -> Callable[[Callable[..., Ref]], Callable[..., Ref]]:
+    """Enter the decorated function as what a function of float64 is."""
+
+    def add(write: Callable[..., Ref]) -> Callable[..., Ref]:
+        DOUBLE[function] = write
+        return write
+
+    return add
+
+
+@_double(s.sinh)
+def _sinh(o: Builder, x: Ref) -> Ref:
+    e = _expm1(o, o.Abs(x))
+    half = o.Mul(o.Where(o.IsInf(e), e, o.Add(e, o.Div(e, o.Add(e, 1.0)))), 0.5)
+    return o.Mul(o.Sign(x), half)
+
+
+@_double(s.asinh)
+def _asinh(o: Builder, x: Ref) -> Ref:
+    size = o.Abs(x)
+    square = o.Mul(size, size)
+    precise = _log1p(o, o.Add(size, o.Div(square, o.Add(o.Sqrt(o.Add(square, 1.0)), 1.0))))
+    large = o.Add(o.Log(size), math.log(2))  # where the square may overflow
+    return o.Mul(o.Sign(x), o.Where(o.Greater(size, 1e150), large, precise))
+
+
+@_double(s.acosh)
+def _acosh(o: Builder, x: Ref) -> Ref:
+    t = o.Sub(x, 1.0)
+    precise = _log1p(o, o.Add(t, o.Sqrt(o.Mul(t, o.Add(x, 1.0)))))
+    return o.Where(o.Greater(x, 1e150), o.Add(o.Log(x), math.log(2)), precise)
+
+
+@_double(s.atanh)
+def _atanh(o: Builder, x: Ref) -> Ref:
+    return o.Mul(_log1p(o, o.Div(o.Mul(x, 2.0), o.Sub(o.number(1, x.dtype), x))), 0.5)
+
+
+def _inverse(function: s.Function) -> None:
+    definition = INVERSES[function, "float64"]
+    DOUBLE[function] = lambda o, x: write(o, trace(definition, [np.dtype(np.float64)]), [x])[0]
+
+
+for _function in (s.asin, s.acos, s.atan):
+    _inverse(_function)
+
+
 # Element types in which runtimes compute little: the ones in which it is done instead.
 _WIDER = {
     dtypes.uint8: dtypes.int32, dtypes.int8: dtypes.int32, dtypes.uint16: dtypes.int32, dtypes.int16: dtypes.int32,
@@ -226,7 +322,7 @@ _OF_BITS = frozenset((s.bitwise_and, s.bitwise_or, s.bitwise_xor, s.bitwise_not)
 def apply(o: Builder, function: s.Function, args: list[Ref], result: dtype) -> Ref:
     """A scalar function of values of one dtype."""
     kind = args[-1].dtype
-    write = FUNCTIONS.get(function)
+    write = (DOUBLE if kind is dtypes.float64 else FUNCTIONS).get(function) or FUNCTIONS.get(function)
     if write is None or result.is_complex or kind.is_complex:
         of = " of complex numbers, which ONNX does not compute with" if kind.is_complex or result.is_complex else ""
         raise Refused(f"it needs {function.name}{of}")
