@@ -80,13 +80,13 @@ def test_wrong_targets_raise_as_they_do_eagerly():
     x, target = torch.randn(6, 3), torch.tensor([0, 1, 2, 3, 0, 1])
     graph = Graph()
     inputs = [graph.input(v._meta) for v in (x, target)]
-    loss, log_sum = graph.call(prims.cross_entropy, (*inputs, None), (-100, "mean"))
-    graph.output([graph.call(prims.tanh, (loss,)), log_sum])
+    loss, largest, rest = graph.call(prims.cross_entropy, (*inputs, None), (-100, "mean"))
+    graph.output([graph.call(prims.tanh, (loss,)), largest, rest])
     program = Program(graph)
     with pytest.raises(IndexError, match="Target 3 is out of bounds"):
         program([x, target])
     right = torch.where(target < 3, target, -100)
-    found, _ = program([x, right])
+    found, *_ = program([x, right])
     torch.testing.assert_close(found, cross_entropy(x, right).tanh())
 
 
@@ -108,3 +108,19 @@ def test_calls_on_several_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_memory_that_is_taken_over_twice():
+    graph = Graph()
+    x, weight = [graph.input(meta(F32, (16, 16))) for _ in range(2)]
+    first = graph.call(prims.cumsum, (x,), (1, F32, False))  # made outside of the part
+    second = graph.call(prims.relu, (first,))
+    product = graph.call(prims.matmul, (second, weight))
+    third = graph.call(prims.relu_backward, (product, second))
+    graph.output([graph.call(prims.cumsum, (third,), (0, F32, False)), graph.call(prims.matmul, (product, weight))])
+    program, inputs = Program(graph), inputs_of(graph)
+    assert "def part_0" in program.source
+    expected = inputs[0].cumsum(1).relu() @ inputs[1]
+    found, other = program(inputs)
+    torch.testing.assert_close(found, (expected * (inputs[0].cumsum(1) > 0)).cumsum(0))
+    torch.testing.assert_close(other, expected @ inputs[1])

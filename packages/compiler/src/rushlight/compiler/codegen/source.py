@@ -177,7 +177,8 @@ class Source:
     def _native_part(self, part: Part) -> bool:
         inputs, outputs = part.inputs(), part.outputs()
         dead, made = set(part.dead), set(part.made)
-        before = [text for kind, v, text in part.lines if kind == "same" and v not in dead and part.root(v) not in made]
+        before = [_line(f"{self.names[v]} = {self.names[part.root(v)]}", None) for v in part.same
+                  if v not in dead and part.root(v) not in made]
         views = {v: text for kind, v, text in part.lines if kind == "view"}
         name = f"part_{len(self.parts)}"
         function = [f"def {name}({', '.join([self.names[v] for v in inputs])}):"]
