@@ -31,7 +31,7 @@ def module_base() -> type:
     """`nn.Module` where rushlight-nn is installed, else a class that can do the little that a program needs."""
     try:
         return siblings.root_name("nn").Module
-    except AttributeError:
+    except (AttributeError, ModuleNotFoundError):  # it is not there, or lacks what it needs
         return _PlainModule
 
 
@@ -39,7 +39,7 @@ def as_parameter(x: Tensor) -> Tensor:
     """A parameter of a module with the memory of a tensor."""
     try:
         parameter = siblings.root_name("nn").Parameter
-    except AttributeError:
+    except (AttributeError, ModuleNotFoundError):  # it is not there, or lacks what it needs
         return x
     return parameter(x, requires_grad=x._meta.requires_grad)
 
