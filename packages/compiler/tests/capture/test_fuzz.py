@@ -1,4 +1,4 @@
-"""The fuzzers on fixed seeds; `python fuzz.py` and `python fuzz_tensors.py` run for longer."""
+"""The fuzzers on fixed seeds; `hatch run fuzz-compiler` runs them for longer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def load(name: str) -> Any:
     return module
 
 
-fuzz, fuzz_tensors = load("fuzz"), load("fuzz_tensors")
+fuzz, fuzz_tensors, fuzz_graphs = load("fuzz"), load("fuzz_tensors"), load("fuzz_graphs")
+fuzz_sizes = load("fuzz_sizes")
 
 
 @pytest.mark.parametrize("fuzzer", [fuzz, fuzz_tensors], ids=["programs", "tensors"])
@@ -26,3 +27,18 @@ def test_random_programs(check, observe, fuzzer, block):
     for seed in range(25 * block, 25 * block + 25):
         body, steps = fuzzer.scenario(seed)
         assert not fuzzer.differs(body, steps, check.compile, observe), f"seed {seed}"
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.parametrize("block", range(4))
+def test_random_programs_on_sizes(check, observe, block):
+    for seed in range(10 * block, 10 * block + 10):
+        body, calls = fuzz_sizes.scenario(seed)
+        assert not fuzz_sizes.differs(body, calls, check.compile, observe), f"seed {seed}"
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_graphs(block):
+    for seed in range(10 * block, 10 * block + 10):
+        graph, inputs = fuzz_graphs.scenario(seed)
+        assert fuzz_graphs.differs(graph, inputs) is None, f"seed {seed}"

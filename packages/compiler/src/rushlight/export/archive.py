@@ -16,8 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.symbolic import Facts, Sym
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.compiler.graph.text import meta_text, parse, parse_meta, text
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor, wrap
@@ -62,11 +63,12 @@ SIGNATURE, _GRAPH = "signature.json", "graph.txt"
 File = str | os.PathLike | IO[bytes]
 
 
-def save(ep: ExportedProgram, f: File, *, extra_files: dict[str, str | bytes] | None = None, **options: Any) -> None:
+def save(ep: ExportedProgram, f: File, *, extra_files: dict[str, str | bytes] | None = None, opset_version: Any = None,
+         pickle_protocol: Any = None) -> None:
     """Store a program, with its weights, in a file; a path is written in one step at the end.
 
-    `extra_files` are stored beside it, by name. Raises TypeError for what is no program, and for programs that take or
-    return classes that nobody registered. PyTorch does not read the file.
+    `extra_files` are stored beside it, by name; the last two arguments change nothing. Raises TypeError for what is no
+    program, and for programs that take or return classes that nobody registered. PyTorch does not read the file.
 
     Example:
         >>> import io, rushlight
@@ -93,7 +95,7 @@ def write(f: File, files: dict[str, Any]) -> None:
             add(archive, start, f"archive/{name}", data)
 
 
-def load(f: File, *, extra_files: dict[str, Any] | None = None, **options: Any) -> ExportedProgram:
+def load(f: File, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None) -> ExportedProgram:
     """The program that `save` has stored. It takes no source of the model, and no code of the file runs.
 
     `f` is a path or a file that can seek. The values of `extra_files` are replaced by the bytes stored under their

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from rushlight.compiler.capture.sized import Concrete
+from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.symbolic import Facts
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import meta_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import rushlight
 from rushlight.compiler.capture import state
 from rushlight.compiler.graph.builder import GraphBuilder, GraphTensor, tracer
+from rushlight.compiler.graph.facts import Fixed
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import eliminate_dead
-from rushlight.compiler.graph.symbolic import Fixed
 from rushlight.core import dispatch, eager
 from rushlight.core.meta import Meta
 from rushlight.core.op import REGISTRY, Op

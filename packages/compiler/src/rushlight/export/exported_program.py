@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.symbolic import Facts
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
 from rushlight.export import readable
@@ -202,6 +203,13 @@ class ExportedProgram:
         return ExportedProgram(graph, signature, self.state_dict, self.constants, self.call_spec, draws=self.draws,
                                counters=self.counters, numbers=self.numbers, facts=self.facts, ones=self.ones,
                                example_inputs=self.example_inputs, name=self.name)
+
+    def __deepcopy__(self, memo: dict) -> ExportedProgram:
+        """The same program with tensors of its own."""
+        made = self.with_graph(self.graph, self.graph_signature)
+        made._state_dict = copy.deepcopy(self._state_dict, memo)
+        made._constants = copy.deepcopy(self._constants, memo)
+        return made
 
     def run_decompositions(self, decomp_table: dict | None = None) -> ExportedProgram:
         """The program with composed operations taken apart into those that they are defined by.

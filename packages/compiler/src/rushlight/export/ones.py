@@ -12,7 +12,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture import memory
-from rushlight.compiler.graph.symbolic import Facts, Sym
+from rushlight.compiler.graph.facts import Facts
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.compiler.graph.text import text
 from rushlight.core.meta import meta
 from rushlight.core.tensor import Tensor, wrap

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rushlight.compiler.graph.symbolic import Atom, Facts, Fixed, Sym, Terms, added, multiplied
+from rushlight.compiler.graph.facts import Atom, Facts, Fixed
+from rushlight.compiler.graph.polynomials import Terms, added, multiplied
+from rushlight.compiler.graph.symbolic import Sym
 
 _RELATIONS = ("==", ">", ">=")
 

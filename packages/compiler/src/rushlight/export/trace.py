@@ -20,9 +20,9 @@ from rushlight.compiler.capture.sizes import Sizes
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import Obj, Value
+from rushlight.compiler.graph.facts import Facts, Fixed
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.ir import Value as GraphValue
-from rushlight.compiler.graph.symbolic import Facts, Fixed
 from rushlight.compiler.graph.text import text
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta

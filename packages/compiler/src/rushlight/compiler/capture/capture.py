@@ -18,8 +18,8 @@ from rushlight.compiler.capture.sizes import Place, Policy, Sizes
 from rushlight.compiler.capture.source import SourceTree, forget_examples
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import Obj, Value
+from rushlight.compiler.graph.facts import Fixed
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.symbolic import Fixed
 from rushlight.compiler.native.entries import Warming
 from rushlight.core import dispatch
 

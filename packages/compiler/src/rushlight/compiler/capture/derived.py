@@ -7,7 +7,8 @@ from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
-from rushlight.compiler.graph.symbolic import Atom, Sym
+from rushlight.compiler.graph.facts import Atom
+from rushlight.compiler.graph.symbolic import Sym
 
 Name = Callable[[Source], str]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from rushlight.compiler import _config
 from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.decisions import outcome
@@ -17,10 +18,12 @@ from rushlight.compiler.capture.guard_codegen import GuardWriter, Writer
 from rushlight.compiler.capture.randomness import draw, give_back
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.sized import Sized
+from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.graph.facts import Atom
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Atom, Sym
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core.generator import default_generator
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
@@ -91,7 +94,7 @@ class Run:
         """Add the draws and the call; a failure there leaves everything as it was."""
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math)
+                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math, eagerly=_eagerly)
         draws = type(self.plan.counters) is Sym or self.plan.counters > 0
         if draws:
             writer.line(f"seed, start = take({counters})")
@@ -99,22 +102,40 @@ class Run:
             return
         if not self.sized:
             writer.held["run"] = _compiled(self.plan.backend, self.plan.options, self.graph)
+        forgotten = self._forgotten()
+        leaves = "".join(f"{self.epilogue.source(source)}, " for source in forgotten)
+        if forgotten:
+            writer.line(f"let_go(({leaves}))")
         writer.line("try:")
         outputs = ", ".join(self.epilogue.names)
         writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
         writer.line("except Mismatch:")
         writer.line("raise", 2)
-        writer.line("except Exception:")
-        writer.line("failed = True", 2)
+        writer.line("except Exception as error:")
+        writer.line("failed = error", 2)
         writer.line("else:")
         wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
         writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
         undo = "give_back(seed, start); " if draws else ""
-        writer.line(f"if failed: {undo}return fallback(args, kwargs)")
+        undo += f"put_back(({leaves}), {writer.hold(tuple(forgotten.values()))}); " if forgotten else ""
+        writer.line(f"if failed: {undo}return eagerly(failed, fallback, args, kwargs)")
         if self.epilogue.decided:
             self._write_decisions(writer, undo)
             if self.epilogue.wrong:
                 writer.line(f"if {wrong}: {undo}return fallback(args, kwargs)")
+
+    def _forgotten(self) -> dict[Source, Meta]:
+        """The leaves whose gradients can go before the graph runs, as they do in eager execution, and the metadata of
+        these: the program forgets them first of all. Should the call run eagerly after all, others like them will do,
+        since the program looked at nothing but their metadata before that.
+        """
+        found: dict[Source, Meta] = {}
+        for tracer in self.session.gradients.forgotten:
+            gradient = tracer._origin.children.get(("grad", type(None), None))
+            checks = [] if gradient is None or gradient.wanted or gradient.children else [*gradient.checks]
+            if len(checks) == 1 and checks[0][:2] == ("tensor", Tensor):
+                found[tracer._origin] = checks[0][2]
+        return found
 
     def _write_decisions(self, writer: Writer, undo: str) -> None:
         """Check that all decisions come out as they did; nothing has been changed before that."""
@@ -145,6 +166,14 @@ class Run:
         drawn = self.session.recorder.drawn
         item = f"sized.draws[{[*drawn].index(tracer)}]" if self.sized else writer.hold(drawn[tracer])
         return f"draw({item}, seed, start)"
+
+
+def _eagerly(failed: Any, fallback: Callable[[tuple, dict], Any], args: tuple, kwargs: dict) -> Any:
+    """The call op by op, after its program has raised or has found wrong values: that gives the right error."""
+    result = fallback(args, kwargs)
+    if _config.raise_internal_errors and isinstance(failed, (NameError, AttributeError, TypeError)):
+        raise AssertionError(f"a program failed, but its operations do not: {failed}") from failed
+    return result
 
 
 def _compiled(backend: Backend, options: dict, graph: Graph) -> Callable[[list], list]:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.compiler.capture.randomness import Draw
+from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Atom, Facts, Sym, replaced
+from rushlight.compiler.graph.symbolic import Sym, replaced
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
 

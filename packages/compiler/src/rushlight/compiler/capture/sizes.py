@@ -31,7 +31,8 @@ from rushlight.compiler.capture.derived import derived, place
 from rushlight.compiler.capture.source import Source, path
 from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.value import Obj
-from rushlight.compiler.graph.symbolic import Atom, Facts, Fixed, Sym
+from rushlight.compiler.graph.facts import Atom, Facts, Fixed
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core.meta import Meta, contiguous_strides, meta, strides_in_order
 from rushlight.core.tensor import Tensor
 
