@@ -47,6 +47,8 @@ MODELS = {
     "mlp": lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.BatchNorm1d(5), nn.Linear(5, 2)),
     "cnn": lambda: nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.MaxPool2d(2),
                                  nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2)),
+    "pools": lambda: nn.Sequential(nn.AvgPool2d(3, 2, 1, ceil_mode=True), nn.AdaptiveMaxPool2d((4, 3)),
+                                   nn.AdaptiveAvgPool2d((3, 2)), nn.Unfold(2)),
     "lstm": lambda: nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True),
     "attention": lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
     "embedding": lambda: nn.Sequential(nn.Embedding(9, 4), nn.LayerNorm(4), nn.Linear(4, 9)),
@@ -55,6 +57,7 @@ MODELS = {
 INPUTS = {
     "mlp": (lambda n, m: (randn(n, 4),), ({0: "batch"},)),
     "cnn": (lambda n, m: (randn(n, 1, 2 * m, 8),), ({0: "batch", 2: "height"},)),
+    "pools": (lambda n, m: (randn(n, 2, 3 * m + 5, 9),), ({0: "batch", 2: "height"},)),
     "lstm": (lambda n, m: (randn(n, m, 3),), ({0: "batch", 1: "time"},)),
     "attention": (lambda n, m: (randn(n, m, 4),), ({0: "batch", 1: "time"},)),
     "embedding": (lambda n, m: (rushlight.arange(n * m).view(n, m) % 9,), ({0: "batch", 1: "time"},)),

@@ -8,8 +8,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.onnx.builder import Builder, Ref, is_open
-from rushlight.onnx.table import Refused, row
-from rushlight.ops.avg_pool import divisors
+from rushlight.onnx.table import row
 from rushlight.ops.conv import conv_sizes
 from rushlight.ops.pool import pooled_sizes
 
@@ -33,9 +32,6 @@ def avg_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: 
     kind = x.dtype
     x = Ref(o.cast(x, dtypes.float64).name, dtypes.float64, x.meta) if not kind.is_floating_point else x
     if divisor or count_include_pad and ceil_mode and any(padding):
-        # The sum of each window with zeros around, over what divides it.
-        if any(map(is_open, x.shape[2:])):
-            raise Refused("avg_pool with a divisor or padded partial windows over images of open sizes")
         return o.cast(_summed(o, x, kernel_size, stride, padding, ceil_mode, divisor), kind)
     found = o.AveragePool(x, kernel_shape=list(kernel_size), strides=list(stride), pads=[*padding, *padding],
                           ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad))
@@ -44,18 +40,33 @@ def avg_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: 
 
 def _summed(o: Builder, x: Ref, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, divisor: int
             ) -> Ref:
-    count = len(kernel_size)
-    size = x.shape[2:]
-    out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * count, ceil_mode)
-    after = [(n - 1) * s + k - have - p for n, s, k, have, p in zip(out, stride, kernel_size, size, padding)]
-    padded = o.Pad(x, o.sizes([0, 0, *padding, 0, 0, *[max(a, 0) for a in after]]), o.number(0, x.dtype))
-    mean = o.AveragePool(padded, kernel_shape=list(kernel_size), strides=list(stride))
-    mean = o.Slice(mean, (0,) * count, out, tuple(range(2, count + 2)))
-    by = divisors(size, kernel_size, out, stride, padding, True, divisor)
-    factor = np.ones((1,) * count)
-    for d, values in enumerate(by):
-        factor = factor * values.reshape([-1 if i == d else 1 for i in range(count)])
-    return o.Mul(mean, o.constant((math.prod(kernel_size) / factor).astype(x.dtype.numpy), x.dtype))
+    """The sum of each window over a divisor, or over how many of its places lie in the image and its padding."""
+    count, kind = len(kernel_size), x.dtype
+    out = pooled_sizes("avg_pool", x.shape[2:], kernel_size, stride, padding, (1,) * count, ceil_mode)
+    around, beyond = [0, 0, *padding], [0] * (count + 2) + [0, 0, *kernel_size]  # the last windows may lie beyond
+
+    def pooled(padded: Ref) -> Ref:
+        found = o.AveragePool(o.Pad(padded, o.sizes(beyond), o.number(0, kind)), kernel_shape=list(kernel_size),
+                              strides=list(stride))
+        return o.Slice(found, (0,) * count, o.sizes(out), tuple(range(2, count + 2)))
+
+    mean = pooled(o.Pad(x, o.sizes(around * 2), o.number(0, kind)))
+    if divisor:
+        return o.Mul(mean, math.prod(kernel_size) / divisor)
+    ones = o.Expand(o.number(1, kind), o.sizes([1, 1, *[n + 2 * p for n, p in zip(x.shape[2:], padding)]]))
+    return o.Div(mean, pooled(ones))
+
+
+def _are_open(windows: tuple) -> bool:
+    return any(is_open(bound) for spans in windows for span in spans for bound in span)
+
+
+def _each_window(o: Builder, x: Ref, windows: tuple, kind: str) -> Ref:
+    """A reduction of each window, over one dimension after the other."""
+    for d, spans in enumerate(windows, 2):
+        parts = [getattr(o, kind)(o.slice(x, d, start, end), (d,), keepdims=1) for start, end in spans]
+        x = o.Concat(*parts, axis=d) if len(parts) > 1 else parts[0]
+    return x
 
 
 @row("window_mean")
@@ -63,6 +74,8 @@ def window_mean(o: Builder, x: Ref, *, windows: tuple) -> Ref:
     count = len(windows)
     if all(len(w) == 1 for w in windows):
         return o.ReduceMean(x, tuple(range(2, count + 2)), keepdims=1)
+    if _are_open(windows):
+        return _each_window(o, x, windows, "ReduceMean")
     for d, spans in enumerate(windows):  # the mean over a box is the mean over one dimension after the other
         matrix = np.zeros((x.shape[d + 2], len(spans)))
         for i, (start, end) in enumerate(spans):
@@ -75,9 +88,11 @@ def window_mean(o: Builder, x: Ref, *, windows: tuple) -> Ref:
 
 
 @row("window_max")
-def window_max(o: Builder, x: Ref, *, windows: tuple) -> tuple[Ref, Ref]:
+def window_max(o: Builder, x: Ref, *, windows: tuple) -> tuple[Ref, Ref | None]:
     count = len(windows)
     wide = x.dtype if x.dtype.is_floating_point else dtypes.int64
+    if _are_open(windows):
+        return o.cast(_each_window(o, o.cast(x, wide), windows, "ReduceMax"), x.dtype), None
     size = [max(end for _, end in spans) for spans in windows]
     parts, positions = o.cast(x, wide), np.zeros((1,) * 2 * count, np.int64)
     for d, spans in enumerate(windows):  # (N, C, *places, *within)
@@ -101,15 +116,20 @@ def window_max(o: Builder, x: Ref, *, windows: tuple) -> tuple[Ref, Ref]:
 
 @row("im2col")
 def im2col(o: Builder, x: Ref, *, kernel_size: tuple, dilation: tuple, padding: tuple, stride: tuple) -> Ref:
+    extents = x.shape[2:]
     if any(padding):
         x = Ref(o.Pad(x, o.sizes([0, 0, *padding] * 2), o.number(0, x.dtype)).name, x.dtype, x.meta)
-    out = conv_sizes(x.meta.shape[2:], kernel_size, stride, padding, dilation)
+    out = conv_sizes(extents, kernel_size, stride, padding, dilation)
     parts = x
     for d in range(2):  # (N, C, KH, OH, KW, OW)
-        places = np.arange(kernel_size[d])[:, None] * dilation[d] + np.arange(out[d]) * stride[d]
+        first = np.arange(kernel_size[d])[:, None] * dilation[d]
+        if is_open(out[d]):
+            steps = o.Range(o.number(0, dtypes.int64), o.number(out[d], dtypes.int64), o.number(1, dtypes.int64))
+            places = o.Add(o.constant(first), o.Mul(steps, stride[d]))
+        else:
+            places = o.constant(first + np.arange(out[d]) * stride[d])
         parts = o.Gather(parts, places, axis=2 + 2 * d)
-    return o.Reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]),
-                     o.sizes([x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(out)]))
+    return o.reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]), [x.shape[0], x.shape[1] * math.prod(kernel_size), -1])
 
 
 @row("col2im")

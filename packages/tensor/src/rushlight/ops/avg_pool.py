@@ -23,7 +23,7 @@ Sizes = int | tuple[int, ...]
 _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
 
-def divisors(
+def _divisors(
     size: tuple, kernel: tuple, out: tuple, stride: tuple, padding: tuple, count_include_pad: bool, divisor: int
 ) -> list[np.ndarray]:
     """Per dimension what each place contributes to its window's divisor: they are multiplied."""
@@ -83,7 +83,7 @@ def _avg_pool(
     x = checks.widened(x)
     size = x.shape[2:]
     out = pooled_sizes("avg_pool", size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
-    by = divisors(size, kernel_size, out, stride, padding, count_include_pad, divisor)
+    by = _divisors(size, kernel_size, out, stride, padding, count_include_pad, divisor)
     if x.dtype.kind != "f":
         return cpu.avg_pool(x.astype(np.float64), kernel_size, out, stride, padding, by)
     return cpu.avg_pool(x, kernel_size, out, stride, padding, by)
@@ -115,7 +115,7 @@ def _avg_pool_transpose(
     divisor: int,
 ):
     grad = checks.widened(grad)
-    by = divisors(size, kernel_size, grad.shape[2:], stride, padding, count_include_pad, divisor)
+    by = _divisors(size, kernel_size, grad.shape[2:], stride, padding, count_include_pad, divisor)
     return cpu.avg_pool_transpose(grad, size, kernel_size, stride, padding, by)
 
 
