@@ -204,3 +204,14 @@ def test_calls_that_do_not_fit_are_refused(args, kwargs, error, match):
     run = export(lambda x, k: x * k, (rushlight.ones(2),), {"k": 2}).module()
     with pytest.raises(error, match=match):
         run(*args, **kwargs)
+
+
+def test_copies_have_tensors_of_their_own(model):
+    program = export(model, (rushlight.ones(5, 3),))
+    run = program.module()
+    twin, again = copy.deepcopy(run), copy.deepcopy(program)
+    with rushlight.no_grad():
+        model.linear.weight.fill_(0)
+    assert run.linear.weight.sum().item() == 0
+    for other in (twin, again.module()):
+        assert other.linear.weight.sum().item() != 0 and other(rushlight.ones(5, 3))["first"].item() == 1

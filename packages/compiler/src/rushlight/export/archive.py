@@ -98,14 +98,17 @@ def write(f: File, files: dict[str, Any]) -> None:
 def load(f: File, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None) -> ExportedProgram:
     """The program that `save` has stored. It takes no source of the model, and no code of the file runs.
 
-    `f` is a path or a file that can seek. The values of `extra_files` are replaced by the bytes stored under their
-    names. Raises FileNotFoundError when there is no file, RuntimeError when it is damaged or no program, ValueError
-    when it names a dataclass that is not registered.
+    `f` is a path or a file that can seek. The values of `extra_files` are replaced by what is stored under their names:
+    text, or bytes where it is none. Raises FileNotFoundError when there is no file, RuntimeError when it is damaged or
+    no program, ValueError when it names a dataclass that is not registered.
     """
     with opened(f) as archive:
         program = read_program(archive.read)
         for name in extra_files or {}:
-            extra_files[name] = archive.read(f"extra/{name}")  # type: ignore[index]
+            content = archive.read(f"extra/{name}")
+            with contextlib.suppress(UnicodeDecodeError):
+                content = content.decode()
+            extra_files[name] = content  # type: ignore[index]
         return program
 
 

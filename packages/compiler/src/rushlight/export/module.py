@@ -151,4 +151,5 @@ def runner(program: ExportedProgram) -> Callable[[list, list], list]:
         return run(tensors, leaves)
 
     call._rushlight_leaf = True  # type: ignore[attr-defined]
+    call.check = run.checked  # type: ignore[attr-defined]
     return call

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.compiler import compile
 from rushlight.core.tensor import Tensor
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.graph_signature import InputKind
-from rushlight.export.module import place
-from rushlight.export.run import Runner
+from rushlight.export.module import place, runner
 from rushlight.export.trees import build, flatten_arguments
 from rushlight.jit.script import ScriptFunction, classes
 
@@ -18,7 +18,8 @@ class Programs:
 
     def __init__(self, name: str, programs: list[tuple[bool | None, ExportedProgram]]) -> None:
         self.name, self._programs = name, programs
-        self._runners = [Runner(program) for _, program in programs]
+        self._runners = [runner(program) for _, program in programs]
+        self._compiled = [compile(run) for run in self._runners]
         self._module: Any = None
         self._places: list[list[tuple[Any, str]]] = []
 
@@ -40,12 +41,14 @@ class Programs:
             if self._module is not None and training is not self._module.training:
                 continue
             in_spec, out_spec = program.call_spec
+            tensors = self._tensors(i)
             try:
-                originals = self._runners[i].checked(self._tensors(i), flatten_arguments(args, kwargs, in_spec))
+                leaves = flatten_arguments(args, kwargs, in_spec)
+                self._runners[i].check(tensors, leaves)
             except (AssertionError, TypeError, ValueError) as error:
                 errors.append(error)
                 continue
-            return build(self._runners[i].run(originals), out_spec)
+            return build(self._compiled[i](tensors, leaves), out_spec)
         if len(errors) == 1:
             raise errors[0]
         if not errors:
