@@ -210,7 +210,7 @@ class Builder:
         """The elements in another shape. One open size follows from the others, unless one of them is 0."""
         extents = list(extents)
         open_ = [i for i, extent in enumerate(extents) if is_open(extent)]
-        if len(open_) == 1 and all(extents[i] for i in range(len(extents)) if i != open_[0]):
+        if len(open_) == 1 and not any(extents[i] in (0, -1) for i in range(len(extents)) if i != open_[0]):
             extents[open_[0]] = -1
         return self.Reshape(x, self.sizes(extents), allowzero=1 if 0 in extents else None)
 
