@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, meta_of
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import add
+
+NO_FUNCTIONS: Mapping[Node, Any] = {}
 
 
 @dataclass
@@ -82,16 +84,24 @@ def gradients_of(
 
 
 def flow_back(
-    nodes: list[Node], gradients: dict[Value, Tensor], lift: Callable[[Value], Tensor], ends: Collection[Value] = ()
+    nodes: list[Node],
+    gradients: dict[Value, Tensor],
+    lift: Callable[[Value], Tensor],
+    ends: Collection[Value] = (),
+    functions: Mapping[Node, Any] = NO_FUNCTIONS,
 ) -> dict[Node, tuple]:
     """Take gradients through nodes, the last one first; formulas compute with the tensors that `lift` makes of values.
 
-    Left in `gradients` are those of graph inputs and of `ends`. Returns which nodes they went through, and what of
+    Left in `gradients` are those of graph inputs and of `ends`. `functions` are calls that say themselves how gradients
+    flow through them, by the nodes of their outputs. Returns which nodes they went through, and what of
     their operands and results the formulas need.
     """
     visited: dict[Node, tuple] = {}
     shielded: set[Node] = set()  # what the tape marks, see `rushlight.autograd.shield`
     for node in reversed(nodes):
+        if node in functions:
+            _through(functions[node], node, gradients, visited)
+            continue
         grads = [gradients.get(v) if v in ends else gradients.pop(v, None) for v in node.outputs]
         if any(g is not None for g in grads):
             recipe = _differentiate(node, grads, lift, gradients, node in shielded)
@@ -101,6 +111,16 @@ def flow_back(
                     makers = [node.inputs[i].node for i in recipe.wanted]
                     shielded.update([maker for maker in makers if maker is not None and maker.op.kind in PASSED])
     return visited
+
+
+def _through(call: Any, node: Node, gradients: dict[Value, Tensor], visited: dict[Node, tuple]) -> None:
+    """Take gradients through a call that says itself how, when those of all its outputs have come."""
+    grads = [gradients.get(v) for v in call.outputs]
+    if not call.is_first(node) or all(g is None for g in grads):
+        return
+    visited[node] = tuple(call.saved)
+    for value, grad in call.flow(grads):
+        gradients[value] = grad if value not in gradients else add(gradients[value], grad)
 
 
 def saved_by(node: Node) -> list[Any]:

@@ -78,21 +78,21 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
         session.gradients.watch(session, leaf)
     ends = {*recorder.leaf_values, *(wanted or ())}
     if wanted is not None:
-        nodes = _on_the_way(nodes, set(wanted))
+        nodes = _on_the_way(recorder, nodes, set(wanted))
     with grad_mode(create):
         start: dict[GraphValue, Any] = {}
         for root, value, given in zip(roots, values, gradients, strict=True):
             first = _start(session, root.tracer, given)  # type: ignore[attr-defined]
             start[value] = start[value] + first if value in start else first
         try:
-            if wanted is None and not create:
+            if wanted is None and not create and not recorder.functions:
                 plain = {value: recorder.current(first) for value, first in start.items()}
                 results, visited = gradients_of(recorder.graph, plain, ends)
                 found = {value: recorder.tracer(g.meta, g) for value, g in results.items()}
             else:
                 found = start
                 visited = flow_back(nodes, found, lambda v: recorder.tracer(v.meta.with_grad(
-                    create and v.meta.requires_grad), v), ends)
+                    create and v.meta.requires_grad), v), ends, recorder.functions)
         except NotImplementedError as error:
             raise Abort(str(error)) from None
     if recorder.freed.intersection(visited):
@@ -111,17 +111,20 @@ def _reached(recorder: Recorder, nodes: list[Node], roots: list[GraphValue]) -> 
     live = set(roots)
     for node in reversed(nodes):
         reached = any(v in live and v.meta.requires_grad for v in node.outputs)
-        if reached and node.outputs[0] not in recorder.leaf_values:
+        if reached and node in recorder.functions:
+            live.update(recorder.functions[node].wanted)
+        elif reached and node.outputs[0] not in recorder.leaf_values:
             live.update(x for x in node.inputs if isinstance(x, GraphValue) and x.meta.requires_grad)
     found = [recorder.by_value[v] for v in recorder.graph.inputs if v in live and v.meta.requires_grad]
     return [*found, *(leaf for value, leaf in recorder.leaf_values.items() if value in live)]
 
 
-def _on_the_way(nodes: list[Node], goals: set[GraphValue]) -> list[Node]:
+def _on_the_way(recorder: Recorder, nodes: list[Node], goals: set[GraphValue]) -> list[Node]:
     """The nodes that have to run for gradients to reach the goals."""
     leading, needed = set(goals), []
     for node in nodes:
-        if any(isinstance(x, GraphValue) and x.meta.requires_grad and x in leading for x in node.inputs):
+        operands = recorder.functions[node].wanted if node in recorder.functions else node.inputs
+        if any(isinstance(x, GraphValue) and x.meta.requires_grad and x in leading for x in operands):
             leading.update(v for v in node.outputs if v.meta.requires_grad)
             needed.append(node)
     return needed

@@ -210,6 +210,8 @@ class Builder:
         """An output of the graph for a tensor that the program made."""
         if id(tracer) in self.memory:
             return self.memory[id(tracer)][0]
+        if tracer in self.recorder.hidden:
+            raise Abort("a result of a Function that shares memory with an argument")
         value, times = self.recorder.stages.as_of(tracer, self.calls)
         node = settled(self.recorder, value)
         constant = id(tracer) in self.recorder.reals and not tracer._count or node.node is None

@@ -23,7 +23,7 @@ def spent_nodes(recorder: Recorder) -> set[Node]:
 
 def check(recorder: Recorder, outputs: list[Value]) -> None:
     """Leave to eager execution results whose gradients are an error, or end at a leaf that is no input."""
-    if recorder.freed or not (recorder.leaf_values or recorder.stale):
+    if recorder.freed or not (recorder.leaf_values or recorder.stale or recorder.functions):
         return
     from rushlight.compiler.aot.joint import saved_by  # only programs with gradients need rushlight-autograd
 
@@ -31,6 +31,8 @@ def check(recorder: Recorder, outputs: list[Value]) -> None:
     for node in reversed(recorder.graph.nodes):
         if not any(v in live for v in node.outputs):
             continue
+        if node in recorder.functions:
+            raise Abort("a result with gradients through a Function that the program defines")
         if node.outputs[0] in recorder.leaf_values:
             raise Abort("a result with gradients for a leaf that the program made or changed")
         if any(recorder.written_over(value, node) for value in saved_by(node)):

@@ -1,4 +1,4 @@
-"""Tracer tensors, and the recorder that turns op calls on them into a graph.
+"""The recorder that turns op calls on tracers into a graph.
 
 The graph is pure. In-place ops become pure ones that give the written tensor a new value; a view reads its base through
 the view op again once the base was written to. Inputs that were written get their new value after the graph ran.
@@ -7,21 +7,23 @@ the view op again once the base was written to. Inputs that were written get the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 
 from rushlight.compiler.capture import leaves, memory, scatter, state
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.functions import FunctionCall
 from rushlight.compiler.capture.randomness import Draw, draw_of
 from rushlight.compiler.capture.sizes import Sizes
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.stages import Stages
 from rushlight.compiler.capture.symbolic import beside_tensors
+from rushlight.compiler.capture.tracer import Tracer, View, cut_off, place, refuse, same_place
 from rushlight.compiler.capture.value import TensorV
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.symbolic import Sym, replaced
-from rushlight.core import dispatch, dtypes, eager
+from rushlight.core import dtypes, eager
 from rushlight.core.meta import Meta
 from rushlight.core.meta import meta as make_meta
 from rushlight.core.op import Op, prims
@@ -30,77 +32,12 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import contiguous_format
 
 
-def _refuse(name: str) -> Any:
-    def refuse(self: Tracer, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Abort(f"{name} of a tensor inside the captured function")
-
-    return refuse
-
-
-class View(NamedTuple):
-    """How a view was made from its parent: one of the results of a view op."""
-
-    op: Op
-    numbers: tuple
-    params: tuple
-    index: int | None
-    nodes: dict[int, Any]  # what the op gave, by the number of writes before; shared by all its results
-    silent: bool = False  # is it `data`, with a counter of changes of its own?
-
-
-class Tracer(Tensor):
-    """Stands for a tensor during capture: it has metadata and a node in the graph, but no memory."""
-
-    __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_silent", "_epoch", "_severed",
-                 "_origin", "_views")
-
-    _array = property(_refuse("the memory"))
-    _storage = property(_refuse("the memory"))
-    _auto = property(_refuse("the gradient state"))
-    _version = property(lambda self: self._root._count - self._root._silent)  # since the start of the call
-    grad = property(_refuse("grad"), _refuse("setting grad"))
-    grad_fn = property(_refuse("grad_fn"))
-    is_leaf = property(lambda self: leaves.is_leaf(recorder(), self))
-    data = property(_refuse("data"), _refuse("setting data"))
-
-
-def recorder() -> Recorder:
-    """The recorder of the capture that runs: autocast regions may stand above it."""
-    return next(h for h in reversed(dispatch.handlers()) if isinstance(h, Recorder))
-
-
-def _requires_grad_(self: Tracer, requires_grad: bool = True) -> Tracer:
-    leaves.require_grad(recorder(), self, bool(requires_grad))
-    return self
-
-
-setattr(Tracer, "requires_grad_", _requires_grad_)  # noqa: B010  functions that make tensors call it
-for _name in ("backward", "retain_grad", "register_hook", "storage", "data_ptr", "numpy", "tolist", "as_subclass",
-              "__complex__", "__repr__", "__format__", "__contains__", "__deepcopy__", "__reduce_ex__", "resize_",
-              "set_", "detach_"):
-    setattr(Tracer, _name, _refuse(_name))
-
-
-def _decided(name: str, kind: type | None) -> Any:
-    def decided(self: Tracer) -> Any:
-        recorder = dispatch.current()
-        if not isinstance(recorder, Recorder):
-            raise Abort(f"{name} of a tensor inside the captured function")
-        return recorder.decide(self, kind)
-
-    return decided
-
-
-for _name, _kind in (("item", None), ("__bool__", bool), ("__int__", int), ("__index__", int), ("__float__", float)):
-    setattr(Tracer, _name, _decided(_name, _kind))  # functions of the framework ask, too
-
-
 class Recorder:
     """The dispatch handler of a capture."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
-        self.decide: Callable[[Tracer, type | None], Any] = _refuse("the value")
+        self.decide: Callable[[Tracer, type | None], Any] = refuse("the value")
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_value: dict[Value, Tracer] = {}  # the same by the graph's input
@@ -109,6 +46,8 @@ class Recorder:
         self.leaf_values: dict[Value, Tracer] = {}  # see `leaves`
         self.own_leaves: set[Tracer] = set()  # tensors that the program made require grad
         self.toggled: dict[Tracer, bool] = {}  # the existing ones among them, and those that no longer do
+        self.functions: dict[Node, FunctionCall] = {}  # by the nodes of their outputs
+        self.hidden: set[Tracer] = set()  # tensors whose memory is not what it should be for anybody outside
         self.frozen: set[Tracer] = set()  # tensors that must not be written any more
         self.freed: set[Any] = set()  # nodes of which a backward pass let go what they had saved
         self.stale: dict[Value, Node | None] = {}  # values that were written over, and the op that did so knowingly
@@ -334,13 +273,13 @@ class Recorder:
     def _check_apart(self, op: Op, target: Tracer, operands: tuple) -> None:
         """Refuse what eager execution refuses: to read, at other places, the memory that is written."""
         views = [x for x in operands
-                 if isinstance(x, Tracer) and x._root is target._root and not _same_place(x, target)]
+                 if isinstance(x, Tracer) and x._root is target._root and not same_place(x, target)]
         if not views:
             return
         if op.name != "copy_" and (op.functional is None or op.functional.kind != "elementwise"):
             raise Abort(f"the in-place op {op.name} on the memory that it reads")
         root = memory.untouched(target._root._meta)
-        check_apart(op.name, _place(target, root), [_place(x, root) for x in views], itself=True)
+        check_apart(op.name, place(target, root), [place(x, root) for x in views], itself=True)
 
     def fitted(self, value: Any, like: Meta) -> Tracer:
         """A value with a node of its own, converted and broadcast to what it is written to."""
@@ -362,7 +301,7 @@ class Recorder:
         if not brings and not root._meta.requires_grad and not target._meta.requires_grad:
             return
         if root._origin is not None or root in self.own_leaves:
-            if brings or state.grad_enabled() and not _cut_off(target):
+            if brings or state.grad_enabled() and not cut_off(target):
                 raise Abort("an in-place change of a leaf that takes part in gradients")
             return
         if not state.grad_enabled():
@@ -440,32 +379,6 @@ class Recorder:
 def _hints(x: Any) -> tuple:
     """Nested tuples with the values at hand in the place of symbols, where nothing follows from them."""
     return replaced(tuple(x), lambda sym: sym.hint)
-
-
-def _cut_off(tracer: Tracer) -> bool:
-    """Does a view show its root outside autograd?"""
-    while tracer._parent is not None:
-        if tracer._step.op.name == "detach":
-            return True
-        tracer = tracer._parent
-    return False
-
-
-def _same_place(a: Tracer, b: Tracer) -> bool:
-    """Are these the same view of the same tensor?"""
-    if a is b:
-        return True
-    x, y = a._step, b._step
-    return x is not None and y is not None and x[:4] == y[:4] and _same_place(a._parent, b._parent)
-
-
-def _place(tracer: Tracer, root: np.ndarray) -> np.ndarray:
-    """Where a view's elements lie in its root."""
-    step = tracer._step
-    if step is None:
-        return root
-    found = step.op.numpy(_place(tracer._parent, root), *step.numbers, *step.params)
-    return found if step.index is None else found[step.index]
 
 
 def _with_grad(meta: Meta, records: bool) -> Meta:

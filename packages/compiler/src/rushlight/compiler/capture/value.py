@@ -101,6 +101,19 @@ class InstanceV(Value):
         self.cls, self.attrs = cls, attrs
 
 
+class ContextV(Value):
+    """The `ctx` of a call of a Function that the program defines."""
+
+    __slots__ = ("attrs", "saved", "closed_off", "materialize", "closed")
+
+    def __init__(self) -> None:
+        self.attrs: dict[str, Value] = {}
+        self.saved: list[TensorV | None] = []
+        self.closed_off: list[TensorV] = []  # outputs without gradient
+        self.materialize = True  # does backward get zeros where no gradient came?
+        self.closed = False  # has forward returned?
+
+
 class SuperV(Value):
     """`super()`: attribute lookup on `self` that starts after `cls`."""
 

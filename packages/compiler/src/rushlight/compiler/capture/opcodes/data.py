@@ -9,7 +9,7 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.opcodes.table import op
-from rushlight.compiler.capture.semantics import attr, compare, container, iterate, methods
+from rushlight.compiler.capture.semantics import compare, container, iterate, methods, sets, stores
 from rushlight.compiler.capture.session import raise_
 from rushlight.compiler.capture.symbolic import part
 from rushlight.compiler.capture.value import SetV, TupleV, Value, constant
@@ -87,12 +87,12 @@ def build_slice(frame: Frame, arg: int) -> None:
 @op("STORE_ATTR")
 def store_attr(frame: Frame, arg: int) -> None:
     target, value = frame.stack.pop(), frame.stack.pop()
-    attr.store(frame.session, target, frame.code.co_names[arg], value)
+    stores.store(frame.session, target, frame.code.co_names[arg], value)
 
 
 @op("DELETE_ATTR")
 def delete_attr(frame: Frame, arg: int) -> None:
-    attr.delete(frame.session, frame.stack.pop(), frame.code.co_names[arg])
+    stores.delete(frame.session, frame.stack.pop(), frame.code.co_names[arg])
 
 
 # building
@@ -160,7 +160,7 @@ def list_extend(frame: Frame, arg: int) -> None:
 
 @op("SET_UPDATE")
 def set_update(frame: Frame, arg: int) -> None:
-    keys = methods.keys_of(frame.session, frame.stack.pop())
+    keys = sets.keys_of(frame.session, frame.stack.pop())
     frame.stack[-arg].keys.update(keys)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.late import LateV
-from rushlight.compiler.capture.semantics import attr, compare, container, iterate, library, methods
+from rushlight.compiler.capture.semantics import attr, compare, container, iterate, library, methods, stores
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -113,10 +113,10 @@ def _unbound(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     if owner is object:
         match name, args[1:]:
             case "__setattr__", [key, value]:
-                attr.plain_store(session, self_, session.concrete(key), value)
+                stores.plain_store(session, self_, session.concrete(key), value)
                 return NONE
             case "__delattr__", [key]:
-                attr.plain_delete(session, self_, session.concrete(key))
+                stores.plain_delete(session, self_, session.concrete(key))
                 return NONE
             case "__getattribute__", [key]:
                 raise Abort("object.__getattribute__")
@@ -194,12 +194,12 @@ def _hasattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _setattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    attr.store(session, args[0], session.concrete(args[1]), args[2])
+    stores.store(session, args[0], session.concrete(args[1]), args[2])
     return NONE
 
 
 def _delattr(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    attr.delete(session, args[0], session.concrete(args[1]))
+    stores.delete(session, args[0], session.concrete(args[1]))
     return NONE
 
 

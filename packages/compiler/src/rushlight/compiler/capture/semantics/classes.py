@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, library, methods
+from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, library, methods, sets
 from rushlight.compiler.capture.session import Session, is_dict, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
@@ -75,7 +75,7 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         if cls is Size:
             return constant(Size([session.plain(x) for a in args for x in iterate.unpack(session, a)]))
         if cls is frozenset:
-            return constant(frozenset(*[methods.keys_of(session, a) for a in args]))
+            return constant(frozenset(*[sets.keys_of(session, a) for a in args]))
         return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
@@ -172,7 +172,7 @@ def _dict(session: Session, args: Args, kwargs: Kwargs, kind: type = dict) -> Va
 
 
 def _set(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    return SetV({key for a in args for key in methods.keys_of(session, a)})
+    return SetV({key for a in args for key in sets.keys_of(session, a)})
 
 
 def _zip(session: Session, args: Args, kwargs: Kwargs) -> Value:

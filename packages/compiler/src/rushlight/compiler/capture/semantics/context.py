@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, deferred, late, regions, schedules
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import attr, checkpoints, container, differentiation
+from rushlight.compiler.capture.semantics import attr, checkpoints, container, differentiation, functions
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled, grad_modes
@@ -101,6 +101,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
             return GradModeV(container.truth(session, flag), inference=True)
     if module == "rushlight.autograd.methods" and name == "backward":
         return differentiation.tensor_backward(session, args, kwargs)
+    if module == "rushlight.autograd.function" and fn.__qualname__ == "Function.apply":
+        return functions.apply(session, args, kwargs)
     if module == "rushlight.autograd.api" and name in ("backward", "grad"):
         return getattr(differentiation, name)(session, args, kwargs)
     if module == "rushlight.autograd.methods" and name == "requires_grad_" and isinstance(args[0], TensorV):

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call as calls
-from rushlight.compiler.capture.semantics import compare, container, iterate
+from rushlight.compiler.capture.semantics import compare, container, iterate, sets
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     NONE,
@@ -20,7 +20,7 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DequeV, DictV, DictView, ExistingSetV, ListV
+from rushlight.compiler.capture.view import DequeV, DictV, DictView, ListV
 from rushlight.core.meta import Size
 
 Args = list[Value]
@@ -39,9 +39,9 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
         return _dict_method(session, mapping, name, args, kwargs)
     existing = session.as_set(owner)
     if existing is not None:
-        return _existing_set_method(session, existing, name, args)
+        return sets.existing_set_method(session, existing, name, args)
     if isinstance(owner, SetV):
-        return _set_method(session, owner, name, args)
+        return sets.set_method(session, owner, name, args)
     if isinstance(owner, (IterV, GeneratorV)):
         return _iterator_method(session, owner, name, args)
     if isinstance(owner, TupleV):
@@ -317,59 +317,6 @@ def update(session: Session, owner: DictV, args: Args, kwargs: dict[str, Value])
             raise Abort(f"updating a dict with a {session.type_name(source)}")
     for name, value in kwargs.items():
         owner.set(name, value)
-
-
-def _set_method(session: Session, owner: SetV, name: str, args: Args) -> Value:
-    match name, args:
-        case ("add" | "discard"), [value]:
-            getattr(owner.keys, name)(container.key_of(session, value))
-            return NONE
-        case "remove", [value]:
-            key = container.key_of(session, value)
-            if key not in owner.keys:
-                return raise_(KeyError, key)
-            owner.keys.remove(key)
-            return NONE
-        case "update", _:
-            for source in args:
-                owner.keys.update(keys_of(session, source))
-            return NONE
-        case "copy", []:
-            return SetV(owner.keys.copy())
-        case ("union" | "intersection" | "difference" | "issubset" | "issuperset" | "isdisjoint"), _:
-            result: Any = getattr(owner.keys, name)(*[keys_of(session, a) for a in args])
-            return SetV(result) if isinstance(result, set) else constant(result)
-        case "__contains__", [value]:
-            return constant(container.contains(session, owner, value))
-    raise Abort(f"set.{name}")
-
-
-def _existing_set_method(session: Session, owner: ExistingSetV, name: str, args: Args) -> Value:
-    match name, args:
-        case ("add" | "discard"), [value]:
-            owner.write(name, container.key_of(session, value))
-            return NONE
-        case "remove", [value]:
-            key = container.key_of(session, value)
-            if not owner.has(key):
-                return raise_(KeyError, key)
-            owner.write("discard", key)
-            return NONE
-        case "update", _:
-            for source in args:
-                for key in keys_of(session, source):
-                    owner.write("add", key)
-            return NONE
-        case "__contains__", [value]:
-            return constant(owner.has(container.key_of(session, value)))
-    raise Abort(f"method {name} of an existing set")
-
-
-def keys_of(session: Session, value: Value) -> Any:
-    """The keys that an iterable gives to a set, in its order."""
-    if isinstance(value, SetV):
-        return value.keys
-    return [container.key_of(session, x) for x in iterate.steps(session, value)]
 
 
 def _iterator_method(session: Session, owner: IterV | GeneratorV, name: str, args: Args) -> Value:

@@ -1,0 +1,167 @@
+"""`autograd.Function`s of the program: `forward` is a part of it, `backward` is called where a backward pass comes by.
+
+In the graph an output is a `detach` whose result requires grad; the recorder's `functions` say how gradients go on.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.functions import FunctionCall
+from rushlight.compiler.capture.semantics import attr, call, iterate
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.state import grad_enabled, grad_mode
+from rushlight.compiler.capture.tracer import Tracer
+from rushlight.compiler.capture.value import NONE, ContextV, Obj, Special, TensorV, TupleV, Value, constant
+from rushlight.core.op import prims
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+
+def apply(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    """`cls.apply(*args)`."""
+    cls = session.concrete(args[0])
+    inputs = args[1:]
+    if kwargs:
+        raise Abort("a Function called with keywords")
+    tensors = [x.tracer if isinstance(x, TensorV) else None for x in inputs]
+    needs = [x is not None and x._meta.requires_grad for x in tensors]
+    ctx = ContextV()
+    ctx.attrs["needs_input_grad"] = TupleV([constant(need) for need in needs])
+    forward, backward, setup = [_static(session, cls, name) for name in ("forward", "backward", "setup_context")]
+    with grad_mode(False):
+        if setup is None:
+            output = call.call(session, forward, [ctx, *inputs], {})
+        else:
+            output = call.call(session, forward, list(inputs), {})
+            call.call(session, setup, [ctx, TupleV(list(inputs)), output], {})
+    ctx.closed = True
+    if not (grad_enabled() and any(needs)):
+        if any(y is x for y in _tensors(output) for x in tensors):
+            raise Abort("a Function that returns what it was given")
+        return output
+    if backward is None:
+        raise Abort("a Function without backward")
+    made = _attached(session, ctx, backward, tensors, needs, output)
+    return TupleV(made, tuple) if isinstance(output, TupleV) else made[0]
+
+
+def _static(session: Session, cls: type, name: str) -> Value | None:
+    """A static method; None when the framework's own is in its place."""
+    found, node = attr.lookup(session, cls, name)
+    if not isinstance(found, staticmethod) or not isinstance(found.__func__, FunctionType) or node is None:
+        raise Abort(f"{cls.__name__}.{name} is no static method")
+    node.check_identity()
+    if found.__func__.__module__ == "rushlight.autograd.function":
+        return None
+    return Obj(found.__func__, session.tree.constant(found.__func__))
+
+
+def _tensors(output: Value) -> list[Tracer]:
+    items = output.items if isinstance(output, TupleV) else [output]
+    return [x.tracer for x in items if isinstance(x, TensorV)]
+
+
+def _attached(session: Session, ctx: ContextV, backward: Value, tensors: list[Tracer | None], needs: list[bool],
+              output: Value) -> list[Value]:
+    """The outputs with their history."""
+    recorder = session.recorder
+    items = output.items if isinstance(output, TupleV) else [output]
+    values = [None if x is None else recorder.current(x) for x in tensors]
+    saved = [None if x is None else recorder.current(x.tracer) for x in ctx.saved]
+    results, outputs = [], []
+    for item in items:
+        if not isinstance(item, TensorV):
+            raise Abort("a Function that returns something else than tensors")
+        tracer = item.tracer
+        if not tracer._meta.dtype.is_inexact or any(tracer is x.tracer for x in ctx.closed_off):
+            results.append(item)
+            outputs.append(None)
+            continue
+        if tracer._meta.requires_grad and not any(tracer is x for x in tensors):
+            raise Abort("a Function whose result has a history already")
+        fresh = tracer._parent is None and tracer._origin is None and not any(tracer is x for x in tensors)
+        value = recorder.current(tracer)
+        meta = tracer._meta.with_grad(True)
+        attached: Any = recorder.graph.call(prims.detach, (value,), (), meta)
+        if fresh:
+            tracer._meta, tracer._node = meta, attached
+        else:  # it shares memory with an input: nobody may write there, or see it from outside
+            recorder.frozen.add(tracer._root)
+            tracer = recorder.tracer(meta, attached)
+            recorder.frozen.add(tracer)
+            recorder.hidden.add(tracer)
+        results.append(TensorV(tracer))
+        outputs.append(attached)
+    made = FunctionCall(recorder, [v for v in outputs if v is not None], values, needs, [v for v in saved if v],
+                        lambda grads: _backward(session, ctx, backward, outputs, items, grads, len(tensors)))
+    for value in made.outputs:
+        recorder.functions[value.node] = made
+    return results
+
+
+def _backward(session: Session, ctx: ContextV, backward: Value, outputs: list, items: list[Any], grads: list[Any],
+              count: int) -> list[Tracer | None]:
+    """What the Function's `backward` gives for each argument."""
+    recorder = session.recorder
+    given: Args = []
+    flowing = iter(grads)
+    for value, item in zip(outputs, items):
+        grad = None if value is None else next(flowing)
+        if grad is None and ctx.materialize:
+            m = item.tracer._meta
+            grad = recorder.handle(prims.full, (0,), (m.shape, m.dtype, m.device))
+        given.append(NONE if grad is None else recorder.value_of(grad))
+    result = call.call(session, backward, [ctx, *given], {})
+    found = iterate.unpack(session, result) if isinstance(result, TupleV) else [result]
+    while len(found) > count and isinstance(found[-1], Obj) and found[-1].obj is None:
+        found.pop()
+    if len(found) != count or not all(isinstance(x, TensorV) or isinstance(x, Obj) and x.obj is None for x in found):
+        raise Abort("a Function with other gradients than arguments")
+    return [x.tracer if isinstance(x, TensorV) else None for x in found]
+
+
+# the context
+
+
+def load(session: Session, ctx: ContextV, name: str) -> Value:
+    """`ctx.name`."""
+    match name:
+        case "saved_tensors":
+            return TupleV([NONE if x is None else x for x in ctx.saved])
+        case "save_for_backward":
+            return Special(name, lambda session, args, kwargs: _save(session, ctx, args))
+        case "mark_non_differentiable":
+            return Special(name, lambda session, args, kwargs: _close(ctx, args))
+        case "set_materialize_grads":
+            return Special(name, lambda session, args, kwargs: _materialize(session, ctx, args))
+    if name in ctx.attrs:
+        return ctx.attrs[name]
+    raise Abort(f"{name} of the context of a Function")
+
+
+def store(session: Session, ctx: ContextV, name: str, value: Value) -> None:
+    """`ctx.name = value`."""
+    if name.startswith("_") or name in ("saved_tensors", "materialize_grads"):
+        raise Abort(f"setting {name} of the context of a Function")
+    ctx.attrs[name] = value
+
+
+def _save(session: Session, ctx: ContextV, args: Args) -> Value:
+    if ctx.closed or not all(isinstance(x, TensorV) or isinstance(x, Obj) and x.obj is None for x in args):
+        raise Abort("save_for_backward of something else than tensors")
+    ctx.saved = [x if isinstance(x, TensorV) else None for x in args]
+    return NONE
+
+
+def _close(ctx: ContextV, args: Args) -> Value:
+    ctx.closed_off = [x for x in args if isinstance(x, TensorV)]
+    return NONE
+
+
+def _materialize(session: Session, ctx: ContextV, args: Args) -> Value:
+    ctx.materialize = bool(session.concrete(args[0]))
+    return NONE

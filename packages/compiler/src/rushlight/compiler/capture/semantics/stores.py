@@ -1,0 +1,104 @@
+"""Attribute writes, with every lookup they depend on guarded."""
+
+from __future__ import annotations
+
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+
+from rushlight.compiler.capture import allow, leaves
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.semantics import attr, call, functions
+from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.value import ContextV, InstanceV, Obj, TensorV, Value, constant
+
+
+def store(session: Session, target: Value, name: str, value: Value) -> None:
+    """`target.name = value`."""
+    if isinstance(target, ContextV):
+        functions.store(session, target, name, value)
+        return
+    if isinstance(target, TensorV):
+        if name == "requires_grad":
+            leaves.require_grad(session.recorder, target.tracer, session.concrete(value) is True)
+        elif name == "data" and isinstance(value, TensorV):
+            session.recorder.replace(target.tracer, value.tracer)
+        elif name == "grad":
+            session.gradients.write(session, target.tracer, value)
+        else:
+            raise Abort(f"setting {name} of a tensor")
+        return
+    if isinstance(target, Obj) and isinstance(target.obj, ModuleType):
+        target.source is None or target.source.check_identity()
+        session.namespace(target.obj.__dict__).set(name, value)
+        return
+    if not isinstance(target, (Obj, InstanceV)) or isinstance(target, Obj) and isinstance(
+            target.obj, (type, FunctionType, MethodType)):
+        raise Abort(f"setting {name} of a {session.type_name(target)}")
+    cls = session.type_of(target)
+    if cls in allow.BUILTIN_TYPES:
+        raise Abort(f"setting {name} of a {cls.__name__}")
+    setter, node = attr.lookup(session, cls, "__setattr__")
+    if isinstance(setter, FunctionType):
+        call.call(session, session.lift(setter, node), [target, constant(name), value], {})
+    elif setter is object.__setattr__:
+        plain_store(session, target, name, value)
+    else:
+        raise Abort(f"{cls.__name__}.__setattr__")
+
+
+def plain_store(session: Session, target: Value, name: str, value: Value) -> None:
+    """`object.__setattr__(target, name, value)`."""
+    cls = session.type_of(target)
+    found, node = attr.lookup(session, cls, name)
+    if found is not attr.MISSING:
+        if isinstance(found, property):
+            if node is not None:
+                node.check_identity()
+            if found.fset is None:
+                raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no setter")
+            call.call(session, Obj(found.fset, session.tree.constant(found.fset)), [target, value], {})
+            return
+        if isinstance(found, MemberDescriptorType):
+            if isinstance(target, InstanceV):
+                target.attrs.set(name, value)
+                return
+            if not isinstance(target, Obj):
+                raise Abort(f"slots of a {session.type_name(target)}")
+            if node is not None:
+                node.check_identity()
+            session.note(target.obj, target.source)
+            session.slots[id(target.obj), name] = (target.source, name, value)
+            return
+        if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
+            raise Abort(f"a descriptor of type {type(found).__name__} that is written to")
+        if node is not None:
+            node.check_type()
+    if name in ("__class__", "__dict__"):
+        raise Abort(f"assigning {name}")
+    attributes = session.attributes(target)
+    if attributes is None or isinstance(target, InstanceV) and not cls.__dictoffset__:
+        raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+    attributes.set(name, value)
+
+
+def delete(session: Session, target: Value, name: str) -> None:
+    """`del target.name`."""
+    if not isinstance(target, (Obj, InstanceV)) or isinstance(target, Obj) and isinstance(
+            target.obj, (ModuleType, type, FunctionType)):
+        raise Abort(f"deleting {name} of a {session.type_name(target)}")
+    cls = session.type_of(target)
+    deleter, node = attr.lookup(session, cls, "__delattr__")
+    if isinstance(deleter, FunctionType):
+        call.call(session, session.lift(deleter, node), [target, constant(name)], {})
+        return
+    plain_delete(session, target, name)
+
+
+def plain_delete(session: Session, target: Value, name: str) -> None:
+    """`object.__delattr__(target, name)`."""
+    cls = session.type_of(target)
+    found, _ = attr.lookup(session, cls, name)
+    if found is not attr.MISSING and (hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")):
+        raise Abort(f"deleting the descriptor {name}")
+    attributes = session.attributes(target)
+    if attributes is None or not attributes.delete(name):
+        raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
