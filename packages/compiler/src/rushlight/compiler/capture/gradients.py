@@ -21,6 +21,7 @@ class Gradients:
         self._now: dict[int, Value] = {}
         self._watched: dict[int, Tracer] = {}  # by the id of the tensor that it stands for
         self.log: list[tuple[Tracer, Value]] = []
+        self.forgotten: list[Tracer] = []  # leaves whose `grad` the program sets to None before all else
 
     def read(self, session: Session, tracer: Tracer) -> Value:
         """`tensor.grad`."""
@@ -46,6 +47,9 @@ class Gradients:
         elif not (isinstance(value, Obj) and value.obj is None):
             raise Abort(f"a {session.type_name(value)} as gradient")
         self._now[id(tracer)] = value
+        begun = session.recorder.graph.nodes or session.deferred or session.decisions.taken
+        if tracer._origin is not None and not (isinstance(value, TensorV) or begun):
+            self.forgotten.append(tracer)
         self.log.append((tracer, value))
 
     def add(self, session: Session, tracer: Tracer, gradient: Tracer, create: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from rushlight.compiler.capture.memory import untouched
 from rushlight.core.op import Op, prims
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 
 
 def write_back(target: Tensor, value: Tensor, times: int = 1) -> None:
@@ -50,6 +51,19 @@ def set_grads(leaves: tuple, grads: tuple) -> None:
         (state if type(state) is kind else state_of(x)).grad = grad
 
 
+def let_go(leaves: tuple) -> None:
+    """Forget the gradients of leaves."""
+    for x in leaves:
+        if x._auto is not None:
+            x._auto.grad = None
+
+
+def put_back(leaves: tuple, metas: tuple) -> None:
+    """Give leaves gradients with some metadata, whose elements nobody is going to see."""
+    for x, m in zip(leaves, metas):
+        set_grad(x, wrap(untouched(m), m))
+
+
 @cache
 def _autograd() -> tuple[Any, Any, type]:
     """`attach`, `state_of` and the class of its results: of the package that only programs with gradients need."""
@@ -60,4 +74,5 @@ def _autograd() -> tuple[Any, Any, type]:
 
 
 FUNCTIONS = {"write_back": write_back, "written": written, "new": object.__new__, "set_slot": object.__setattr__,
-             "set_grad": set_grad, "set_grads": set_grads, "spent": spent}
+             "set_grad": set_grad, "set_grads": set_grads, "let_go": let_go, "put_back": put_back,
+             "spent": spent}
