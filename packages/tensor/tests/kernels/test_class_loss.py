@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rushlight
 from rushlight.kernels.cpu import class_loss
-from rushlight.ops.cross_entropy import cross_entropy
+from rushlight.ops.cross_entropy import cross_entropy, cross_entropy_backward_op, cross_entropy_op
 
 IGNORED = -100
 
@@ -41,18 +41,28 @@ def test_loss_and_gradient(data):
     back = class_loss.cross_entropy_backward((rows, classes), dtype, IGNORED, mean)
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
     np.testing.assert_allclose(found[0], loss, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(found[1], log_sum, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(back(np.array(2, dtype), x, target, found[1]), 2 * gradient, atol=3 * tolerance)
+    np.testing.assert_allclose(found[1] + found[2], log_sum, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(back(np.array(2, dtype), x, target, *found[1:]), 2 * gradient, atol=3 * tolerance)
 
 
 def test_large_scores_leave_all_digits():
     x, target = np.array([[1000, 999], [-3000, -3001]], np.float32), np.array([0, 1])
     expected = np.log1p(np.exp(-1)) + np.log1p(np.exp(1))
-    loss, _ = class_loss.cross_entropy((2, 2), np.dtype(np.float32), IGNORED, False)(x, target)
+    loss, *sums = class_loss.cross_entropy((2, 2), np.dtype(np.float32), IGNORED, False)(x, target)
     eager = cross_entropy(rushlight.from_numpy(x), rushlight.from_numpy(target), reduction="sum")
     wide = rushlight.from_numpy(np.tile(x, (9000, 1)))
     many = cross_entropy(wide, rushlight.from_numpy(np.tile(target, 9000)))
     np.testing.assert_allclose([loss, eager.item(), 2 * many.item()], [expected] * 3, rtol=3e-7)
+    p = 1 / (1 + np.exp(-1))
+    gradient = np.array([[p - 1, 1 - p], [p, -p]])
+    back = class_loss.cross_entropy_backward((2, 2), np.dtype(np.float32), IGNORED, False)
+    np.testing.assert_allclose(back(np.ones((), np.float32), x, target, *sums), gradient, rtol=1e-6)
+    ones = rushlight.ones(())
+    for scores, classes, times in ((x, target, 1), (wide.numpy(), np.tile(target, 9000), 9000)):
+        operands = (rushlight.from_numpy(scores), rushlight.from_numpy(classes), None)
+        _, *sums = cross_entropy_op.apply(operands, (IGNORED, "sum"))
+        found = cross_entropy_backward_op.apply((ones, *operands, *sums), (IGNORED, "sum"))
+        np.testing.assert_allclose(found.numpy(), np.tile(gradient, (times, 1)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [-1, 3, 2**40])
@@ -66,6 +76,6 @@ def test_a_target_out_of_range(wrong):
 def test_all_targets_ignored():
     args = (4, 3), np.dtype(np.float32), IGNORED, True
     x, target = np.zeros((4, 3), np.float32), np.full(4, IGNORED)
-    loss, log_sum = class_loss.cross_entropy(*args)(x, target)
+    loss, *sums = class_loss.cross_entropy(*args)(x, target)
     assert np.isnan(loss)
-    assert not class_loss.cross_entropy_backward(*args)(np.ones((), np.float32), x, target, log_sum).any()
+    assert not class_loss.cross_entropy_backward(*args)(np.ones((), np.float32), x, target, *sums).any()

@@ -138,7 +138,8 @@ def _nll_backward(grad, target, weight, shape: tuple, ignore_index: int, reducti
     return result
 
 
-# cross_entropy: the fused form keeps one number per target instead of all log-probabilities
+# cross_entropy: the fused form keeps two numbers per target instead of all log-probabilities. One, the logarithm of the
+# sum, would not do: of scores near 1000 it has four digits behind the point, and the gradient no more.
 
 
 def _wide(dtype: dtypes.dtype) -> dtypes.dtype:
@@ -147,21 +148,26 @@ def _wide(dtype: dtypes.dtype) -> dtypes.dtype:
 
 def _infer_cross_entropy(
     input: Meta, target: Meta, weight: Meta | None, *, ignore_index: int, reduction: str
-) -> tuple[Meta, Meta]:
+) -> tuple[Meta, Meta, Meta]:
     loss = _infer_loss("cross_entropy", input, target, weight, reduction)
-    return loss, meta(_wide(input.dtype), target.shape, None, input.device)
+    part = meta(_wide(input.dtype), target.shape, None, input.device)
+    return loss, part, part
 
 
 def _cross_entropy_decomposition(input, target, weight, ignore_index: int, reduction: str):
-    log_probabilities = log_softmax_op.apply((input,), (min(1, input.ndim - 1),))
+    dim = min(1, input.ndim - 1)
+    log_probabilities = log_softmax_op.apply((input,), (dim,))
     loss = nll_loss_op.apply((log_probabilities, target, weight), (ignore_index, reduction))
-    return loss, input.logsumexp(min(1, input.ndim - 1)).to(_wide(input.dtype)).reshape(target.shape)
+    wide = input.to(_wide(input.dtype))
+    largest = wide.amax(dim, keepdim=True)
+    largest = largest.masked_fill(~largest.isfinite(), 0.0)
+    return loss, largest.reshape(target.shape), (wide - largest).logsumexp(dim).reshape(target.shape)
 
 
 cross_entropy_op = structured(
     "cross_entropy",
     _infer_cross_entropy,
-    doc="`nll_loss(log_softmax(input))`, and the logarithm of the sum of exponentials per target.",
+    doc="`nll_loss(log_softmax(input))`; per target the largest score and what the log of the sum adds to it.",
     samples=lambda: [
         Sample((_X, _T, _W), (-100, "mean")),
         Sample((_X, _T, None), (-100, "none")),
@@ -177,13 +183,12 @@ cross_entropy_op = structured(
 
 
 @kernel(cross_entropy_op, "cpu")
-def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
+def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     axis = min(1, x.ndim - 1)
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
     largest, rest = [part.reshape(target.shape) for part in softmax.log_sum_parts(x, (axis,))]
-    log_sum = largest + rest
-    loss = (largest - targets.pick(x, index).astype(log_sum.dtype, copy=False)) + rest
-    return targets.reduced(loss, targets.factors(index, counts, weight, loss.dtype), reduction), log_sum
+    loss = (largest - targets.pick(x, index).astype(rest.dtype, copy=False)) + rest
+    return targets.reduced(loss, targets.factors(index, counts, weight, loss.dtype), reduction), largest, rest
 
 
 def _by_line(x: np.ndarray, ndim: int, axis: int) -> np.ndarray:
@@ -193,12 +198,13 @@ def _by_line(x: np.ndarray, ndim: int, axis: int) -> np.ndarray:
 
 
 def _infer_cross_entropy_backward(
-    grad: Meta, input: Meta, target: Meta, weight: Meta | None, log_sum: Meta, *, ignore_index: int, reduction: str
-) -> Meta:
+    grad: Meta, input: Meta, target: Meta, weight: Meta | None, largest: Meta, rest: Meta, *, ignore_index: int,
+    reduction: str,
+) -> Meta:  # fmt: skip
     return meta(input.dtype, input.shape, None, input.device)
 
 
-def _backward_decomposition(grad, input, target, weight, log_sum, ignore_index: int, reduction: str):
+def _backward_decomposition(grad, input, target, weight, largest, rest, ignore_index: int, reduction: str):
     dim = min(1, input.ndim - 1)
     inner = nll_loss_backward_op.apply((grad, target, weight), (input.shape, ignore_index, reduction))
     return log_softmax_backward_op.apply((inner, log_softmax_op.apply((input,), (dim,))), (dim,))
@@ -208,20 +214,25 @@ cross_entropy_backward_op = structured(
     "cross_entropy_backward",
     _infer_cross_entropy_backward,
     doc="Gradient of `cross_entropy`: softmax minus one-hot target, weighted.",
-    samples=lambda: [Sample((_W[0], _X, _T, _W, np.log(np.exp(_X).sum(1))), (-100, "mean"))],
+    samples=lambda: [
+        Sample((_W[0], _X, _T, _W, _X.max(1), np.log(np.exp(_X - _X.max(1)[:, None]).sum(1))), (-100, "mean"))
+    ],
     decomposition=_backward_decomposition,
 )
 
 
 @kernel(cross_entropy_backward_op, "cpu")
-def _cross_entropy_backward(grad, x, target, weight, log_sum, ignore_index: int, reduction: str) -> np.ndarray:
+def _cross_entropy_backward(
+    grad, x, target, weight, largest, rest, ignore_index: int, reduction: str
+) -> np.ndarray:  # fmt: skip
     grad, axis = checks.widened(grad), min(1, x.ndim - 1)
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
     scale = targets.spread(grad, targets.factors(index, counts, weight, grad.dtype), index, reduction)
     if lines.fits(x):
-        each = [_by_line(e, x.ndim, axis) for e in (target, log_sum, scale)]
-        return cpu.cross_entropy_backward(x, each[0], ignore_index, each[1], each[2], axis)
-    result = checks.widened(x) - _by_line(log_sum, x.ndim, axis)
+        classes, *each = [_by_line(e, x.ndim, axis) for e in (target, largest, rest, scale)]
+        return cpu.cross_entropy_backward(x, classes, ignore_index, *each, axis)
+    result = checks.widened(x) - _by_line(largest, x.ndim, axis)
+    result -= _by_line(rest, x.ndim, axis)
     np.exp(result, out=result)
     result *= _by_line(scale, x.ndim, axis)
     if counts is not None:  # an ignored row of infinities must not give NaN

@@ -24,11 +24,11 @@ vjp(
     ),
 )
 
-# The second result only serves the gradient.
+# The other results only serve the gradient.
 vjp(
     cross_entropy_op,
-    input=lambda g0, input, target, weight, ans1, ignore_index, reduction: cross_entropy_backward_op.apply(
-        (g0, input, target, weight, ans1), (ignore_index, reduction)
+    input=lambda g0, input, target, weight, ans1, ans2, ignore_index, reduction: cross_entropy_backward_op.apply(
+        (g0, input, target, weight, ans1, ans2), (ignore_index, reduction)
     ),
 )
 vjp_through_decomposition(cross_entropy_backward_op)
@@ -68,7 +68,7 @@ def _batched_loss(case: Case) -> Run:
             loss = loss.reshape(samples, -1).sum(1)
         if reduction == "mean":
             loss = loss / _total(targets.reshape(samples, -1), weight, ignore_index, loss.dtype)
-        return (loss, rest[0].reshape(samples, *shape)) if rest else loss
+        return (loss, *[part.reshape(samples, *shape) for part in rest]) if rest else loss
 
     return run
 
@@ -91,8 +91,8 @@ def _batched_backward(case: Case) -> Run:
         if reduction == "mean":
             grad = grad / _total(targets.reshape(samples, -1), weight, ignore_index, grad.dtype).unsqueeze(1)
         parts["grad"] = grad.expand(samples, targets.numel() // samples).reshape(targets.shape)
-        if "log_sum" in parts:
-            parts["log_sum"] = parts["log_sum"].reshape(targets.shape)
+        for name in {"largest", "rest"} & parts.keys():
+            parts[name] = parts[name].reshape(targets.shape)
         whole_shape = ((samples * shape[0], *shape[1:]) if several else (samples, *shape),)
         params = (*(() if "input" in parts else whole_shape), ignore_index, "none")
         found = case.op.apply(tuple([parts.get(name, weight) for name in names]), params)

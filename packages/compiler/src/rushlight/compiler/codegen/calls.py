@@ -131,12 +131,12 @@ def _product(source: Source, node: Node) -> bool:
 
 def _cross_entropy(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
     (loop, tasks, layout), (total_of, rows, words) = run.calls
-    (x, target), (loss, log_sum) = operands, node.outputs
+    (x, target), (loss, largest, rest) = operands, node.outputs
     losses, wrong = Value(meta(x.meta.dtype, (rows,))), Value(meta(dtypes.int64, (1,)))
-    for value in (losses, log_sum, loss, wrong):
+    for value in (losses, largest, rest, loss, wrong):
         source.make(value)
     source.zero(wrong)
-    source.call("losses", loop, [0, tasks, layout, losses, log_sum, x, target], node.op.name)
+    source.call("losses", loop, [0, tasks, layout, losses, largest, rest, x, target], node.op.name)
     source.call("total", total_of, [0, rows, words, loss, wrong, losses, target], node.op.name)
     check = partial(targets.checked, node.op.name, classes=x.meta.shape[1], ignore_index=node.params[0])
     source.check(wrong, check, target)
@@ -145,12 +145,12 @@ def _cross_entropy(source: Source, node: Node, run: Any, operands: list[Value]) 
 
 def _cross_entropy_backward(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
     (scales_of, rows, words), (loop, tasks, layout, ignored) = run.calls
-    (grad, x, target, log_sum), (out,) = operands, node.outputs
+    (grad, x, target, *sums), (out,) = operands, node.outputs
     scale = Value(meta(x.meta.dtype, (rows,)))
     for value in (scale, out):
         source.make(value)
     source.call("scales", scales_of, [0, rows, words, scale, grad, target], node.op.name)
-    source.call("gradient", loop, [0, tasks, layout, out, x, target, ignored, log_sum, scale], node.op.name)
+    source.call("gradient", loop, [0, tasks, layout, out, x, target, ignored, *sums, scale], node.op.name)
     source.forget([scale])
 
 

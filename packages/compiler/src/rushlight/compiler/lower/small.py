@@ -78,12 +78,12 @@ def _cross_entropy(node: Node) -> tuple[Callable[..., Any], list[Value]] | None:
 
 
 def _cross_entropy_backward(node: Node) -> tuple[Callable[..., Any], list[Value]] | None:
-    grad, x, target, weight, log_sum = node.inputs
+    grad, x, target, weight, largest, rest = node.inputs
     ignore_index, reduction = node.params
     if not _few_rows(x, target, weight, reduction) or grad.meta.dtype is not x.meta.dtype:
         return None
     run = class_loss.cross_entropy_backward(x.meta.shape, x.meta.numpy, ignore_index, reduction == "mean")
-    return run, [grad, x, target, log_sum]
+    return run, [grad, x, target, largest, rest]
 
 
 def _few_rows(x: Value, target: Value, weight: Value | None, reduction: str) -> bool:

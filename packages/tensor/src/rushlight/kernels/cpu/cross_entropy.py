@@ -16,46 +16,47 @@ from rushlight.kernels.line_source import LineProgram, Pass
 NARROW = "narrow = i32(select((target >= 0) & (target < 2147483647), target, i64(-1)))"
 
 FORWARD = LineProgram(
-    ("loss", "log_sum"),
+    ("loss", "largest", "norm"),
     ("x", "target"),
     (("top", "C(-inf)"), ("total", "W(0.0)"), ("base", "C(0.0)"), ("picked", "W(0.0)"), ("narrow", "i32(0)")),
     (
         Pass("top = fmax(top, x)", f"base = select(fabs(top) < C(inf), top, C(0.0))\n{NARROW}"),
         Pass(
             "e = x - base\ne = exp(e)\ntotal += e\npicked += select(i32(j) == narrow, x, C(0.0))",
-            "norm = C(total)\nnorm = log(norm)\nlog_sum = base + norm\nloss = (base - C(picked)) + norm",
+            "norm = C(total)\nnorm = log(norm)\nlargest = base\nloss = (base - C(picked)) + norm",
         ),
     ),
-    each=("loss", "log_sum", "target"),
+    each=("loss", "largest", "norm", "target"),
     integers=("target",),
 )
 
 BACKWARD = LineProgram(
     ("y",),
-    ("x", "target", "ignored", "log_sum", "scale"),
+    ("x", "target", "ignored", "largest", "norm", "scale"),
     (),
     (
         Pass(
             f"{NARROW}\n"
-            "e = x - log_sum\n"
+            "e = (x - largest) - norm\n"
             "e = exp(e)\n"
             "e = e * scale\n"
             "e = select(i32(j) == narrow, e - scale, e)\n"
             "y = select(target == ignored, C(0.0), e)"
         ),
     ),
-    each=("target", "ignored", "log_sum", "scale"),
+    each=("target", "ignored", "largest", "norm", "scale"),
     integers=("target", "ignored"),
 )
 
 
 def cross_entropy_backward(
-    x: np.ndarray, target: np.ndarray, ignore_index: int, log_sum: np.ndarray, scale: np.ndarray, axis: int
-) -> np.ndarray:
-    """`(exp(x - log_sum) - one_hot(target)) * scale`, and 0 for ignored targets; all but `x` have size 1 along the
-    axis.
+    x: np.ndarray, target: np.ndarray, ignore_index: int, largest: np.ndarray, rest: np.ndarray, scale: np.ndarray,
+    axis: int,
+) -> np.ndarray:  # fmt: skip
+    """`(exp(x - largest - rest) - one_hot(target)) * scale`, and 0 for ignored targets; all but `x` have size 1 along
+    the axis.
     """
     out = allocator.empty(x.shape, x.dtype)
     ignored = np.full((1,) * x.ndim, ignore_index, np.int64)
-    lines.run(BACKWARD, (axis,), (lines.bits(out),), (lines.bits(x), target, ignored, log_sum, scale), x.dtype)
+    lines.run(BACKWARD, (axis,), (lines.bits(out),), (lines.bits(x), target, ignored, largest, rest, scale), x.dtype)
     return out
