@@ -88,7 +88,7 @@ def plan(
         own = steps.get(k, (0,) * fold.rank)
         layout += [*keep.strides[k][: len(outer)], *own[:-1], keep.strides[k][-1], own[-1]]
     tasks = math.prod(outer) * strips if columns else math.prod(outer)
-    grain = max(1, native.GRAIN // (elements * (width if columns else 1)))
+    grain = max(1, native.GRAIN // (elements * (width if columns else 1) * len(program.passes)))
     return compile_source(line_source(loop), loop.signature), tasks, grain, np.array(layout, np.int64)
 
 
