@@ -1,12 +1,11 @@
 """Random programs with random changes of the world between calls, run eagerly and compiled.
 
-`python fuzz.py [first seed] [count]` looks for differences for as long as it is told to and shrinks what it finds.
+`tools/fuzz_compiler.py` looks for differences for as long as it is told to and shrinks what it finds.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 from typing import Any
 
 import rushlight as torch
@@ -76,6 +75,11 @@ class Made:
 Pair = __import__("collections").namedtuple("Pair", "left right")
 T = S(3, 4)
 SET = {1, 2}
+W = torch.ones(2, 3, requires_grad=True)
+def outer(v):
+    def middle(u):
+        return lambda y: y * v + u
+    return middle
 def rec(n):
     return 0 if n <= 0 else n + rec(n - 1)
 def apply(fn, *args, **kwargs):
@@ -88,6 +92,7 @@ def helper(a, b=2, *rest, c=3, **more):
 def steps(n):
     for i in range(n):
         yield i * 2
+count = iter(range(10 ** 6))
 def make():
     cell = 4
     def get():
@@ -164,9 +169,25 @@ SIMPLE = texts("""
     keep.append(SET == {1})
     assert NUM != 3, 'three' | keep.append(tuple(L) + (NUM,)) | O.box = {'l': L} | x, t = t, x
     keep.append(Pair(1, L)._asdict())
+    t = t + torch.rand(2, 3) | t = torch.nn.functional.dropout(t, 0.5) | t = t * torch.randn(3)
+    ((W * t).sum() * NUM).backward(); keep.append(W.grad) | W.grad = None | t = t * W | W = W.detach().requires_grad_()
+    with torch.no_grad(): W.sub_(0.5)
+    with torch.no_grad(): W.copy_(t)
+    t = outer(NUM)(n)(t) | t = t.clone(); t.t().add_(1) | t = t.clone(); t[:, 0] = NUM | t = t.clone(); t[t > 2] = 0
+    del L[:] | L = [NUM] * 2 | D = {**D, 'c': NUM} | x = x.contiguous(); x.mul_(2) | W.tag = NUM | O.w = W
+    t = torch.cat([t, t])[:2] | t = torch.stack([t, x]).sum(0) | t = t.reshape(3, 2).t() | t, x = x.split(1)[0] + t, x
 """)
 CAUGHT = texts("(KeyError, IndexError) | ZeroDivisionError | AttributeError | Exception | TypeError")
-UNUSUAL = texts("t = t * t.sum().item() | keep.append(str(n)) | keep.append(f'{G}-{n:>3}') | assert n < 3, 'big'")
+UNUSUAL = texts("""
+    t = t * t.sum().item() | keep.append(str(n)) | keep.append(f'{G}-{n:>3}') | assert n < 3, 'big'
+    print(end='') | keep.append(sorted(locals())) | import math; t = t * math.floor(F) | exec('G = 3')
+    keep.append(t.tolist())
+    t = t * float(t.sum()) | keep.append(t.numpy().tolist()) | t = t if t.sum() > 3 else -t
+    keep.append(id(t) == id(x))
+    class Local: k = n
+    keep.append(vars(O).get('v')) | keep.append(next(count)) | import random; random.random() | del O.v; O.v = 3
+    raise KeyError(n) | t[9] | t @ t | undefined | O.nothing | L[99] | D['nope'] | t + torch.ones(7) | 1 // 0
+""")
 
 
 class Writer:
@@ -230,7 +251,7 @@ class Writer:
         if roll < 0.945:
             return ["try:", *inner, "finally:", f"    {self.simple()}"]
         if roll < 0.955:
-            return ["while len(L) < 6:", "    L.append(n)", *inner]
+            return ["while len(keep) < 9:", "    keep.append(len(keep))", *inner]
         if roll < 0.965:
             return [f"return t * {self.number()}" if self.rng.random() < 0.5 else f"raise ValueError({self.number()})"]
         if roll < 0.98:
@@ -257,6 +278,9 @@ MUTATIONS = texts("""
     Made.zero = classmethod(lambda cls: cls(9)) | T = S(7, 8)
     Made.__call__ = lambda self, y, **more: y - 1 | rec = lambda n: 5 | Made.double = lambda self=0, v=0: 7
     Scope.log.clear()
+    W.grad = None | W = torch.zeros(2, 3, requires_grad=True) | W.grad = torch.ones(2, 3) | W = O.w
+    torch.manual_seed(n)
+    W.requires_grad_(False) | outer = lambda v: lambda u: lambda y: y | O.w.mul_(2) | W.data.add_(1) | torch.rand(1)
     get, bump = make() | C.twice = property(lambda self: 77) | O.w = torch.ones(3)
 """)
 ARGUMENTS = texts("""
@@ -281,8 +305,9 @@ def scenario(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
 def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> list[Any]:
     """What is observed when the steps are run."""
     world: dict[str, Any] = {"keep": []}
-    lines = ["global G, Q", "t = x + 0", "i = 0", *body, "return x, t, G, i"]
+    lines = ["global G, Q, W, D, L", "t = x + 0", "i = 0", *body, "return x, t, G, i"]
     text = "\n    ".join(["def f(x, n):", *lines])
+    torch.manual_seed(0)
     exec(PRELUDE, world)
     exec(text, world)
     f = compile(world["f"])
@@ -299,7 +324,8 @@ def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: A
             seen.append((type(error).__name__, str(error)))
         state = [world[name] for name in ("G", "L", "D", "O", "P", "keep", "SET")] + [world["Q"] is world["O"],
                                                                                world["Q"] is world["P"]]
-        state += [world["T"].a, world["T"].b, world["Scope"].log, vars(world["C"]).get("extra")]
+        state += [world["W"], torch.get_rng_state().tolist(), world["T"].a, world["T"].b, world["Scope"].log,
+                  vars(world["C"]).get("extra")]
         seen.append(observed([state, inputs, world["C"].k, torch.is_grad_enabled(), world["get"]()]))
     return seen
 
@@ -311,58 +337,3 @@ def differs(body: list[str], steps: list[tuple[str, str]], compile: Any, observe
     except SyntaxError:
         return False
     return run(body, steps, compile, observed) != expected
-
-
-def shrink(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> tuple[list[str],
-                                                                                                list[tuple[str, str]]]:
-    """A smaller scenario that still differs."""
-    changed = True
-    while changed:
-        changed = False
-        for items in (body, steps):
-            for i in reversed(range(len(items))):
-                fewer = items[:i] + items[i + 1:]
-                attempt = (fewer, steps) if items is body else (body, fewer)
-                if differs(*attempt, compile, observed):
-                    (body, steps), changed = attempt, True
-                    break
-    return body, steps
-
-
-if __name__ == "__main__":
-    from importlib.util import module_from_spec, spec_from_file_location
-    from pathlib import Path
-
-    spec = spec_from_file_location("conftest", Path(__file__).with_name("conftest.py"))
-    conftest = module_from_spec(spec)
-    spec.loader.exec_module(conftest)
-    first, count = int(sys.argv[1]) if len(sys.argv) > 1 else 0, int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    states: list[Any] = []
-
-    def compiling(fn: Any) -> Any:
-        """Compile with the interpreting backend."""
-        made = torch.compile(fn, backend="eager")
-        states.append(made._rushlight_state)
-        return made
-
-    captured = 0
-    reasons: dict[str, int] = {}
-    for seed in range(first, first + count):
-        body, steps = scenario(seed)
-        states.clear()
-        try:
-            wrong = differs(body, steps, compiling, conftest.observed)
-        except Exception as error:
-            print(f"seed {seed}: {type(error).__name__}: {error}")
-            continue
-        for state in states:
-            captured += state.captures
-            for text in state.aborts:
-                reason = text.split(" (")[0].split(":")[0]
-                reasons[reason] = reasons.get(reason, 0) + 1
-        if wrong:
-            body, steps = shrink(body, steps, compiling, conftest.observed)
-            print(f"seed {seed} differs:", *body, *[f"# {s}" for s in steps], sep="\n    ")
-    print(f"{count} programs, {captured} captures; given up:")
-    for reason, times in sorted(reasons.items(), key=lambda item: -item[1])[:25]:
-        print(f"{times:6} {reason}")

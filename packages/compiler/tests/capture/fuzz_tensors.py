@@ -1,14 +1,12 @@
 """Random tensor programs: views, in-place writes and aliases, run eagerly and compiled.
 
 After each call the results and the arguments are written to, so that memory shared in one run and not in the other
-shows.
-`python fuzz_tensors.py [first seed] [count]` runs it for longer.
+shows. `tools/fuzz_compiler.py` runs it for longer.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 from typing import Any
 
 import rushlight as torch
@@ -110,7 +108,7 @@ def run(body: list[str], calls: list[str], compile: Any, observed: Any) -> list[
                  "leaf": torch.ones(2, 2, requires_grad=True)}
         inputs = eval(f"[{call}]", space)
         try:
-            outputs = f(*inputs)
+            outputs = f(*inputs) or []
         except Exception as error:
             seen.append((type(error).__name__, str(error)))
             outputs = []
@@ -139,48 +137,3 @@ def differs(body: list[str], calls: list[str], compile: Any, observed: Any) -> b
         return False
     actual = run(body, calls, compile, observed)
     return actual[:len(expected)] != expected
-
-
-if __name__ == "__main__":
-    from importlib.util import module_from_spec, spec_from_file_location
-    from pathlib import Path
-
-    spec = spec_from_file_location("conftest", Path(__file__).with_name("conftest.py"))
-    conftest = module_from_spec(spec)
-    spec.loader.exec_module(conftest)
-    conftest._config.raise_internal_errors = True
-    first, count = int(sys.argv[1]) if len(sys.argv) > 1 else 0, int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    backend = sys.argv[3] if len(sys.argv) > 3 else "eager"
-    states: list[Any] = []
-
-    def compiling(fn: Any) -> Any:
-        """Compile, and remember the state."""
-        made = torch.compile(fn, backend=backend)
-        states.append(made._rushlight_state)
-        return made
-
-    captured, reasons = 0, {}
-    for seed in range(first, first + count):
-        body, calls = scenario(seed)
-        states.clear()
-        wrong = differs(body, calls, compiling, conftest.observed)
-        for state in states:
-            captured += state.captures
-            for text in state.aborts:
-                reason = text.split(" (")[0].split(":")[0]
-                reasons[reason] = reasons.get(reason, 0) + 1
-        if wrong:
-            changed = True
-            while changed:
-                changed = False
-                for items in (body, calls):
-                    for i in reversed(range(len(items) - (items is body))):
-                        fewer = items[:i] + items[i + 1:]
-                        attempt = (fewer, calls) if items is body else (body, fewer)
-                        if fewer and differs(*attempt, compiling, conftest.observed):
-                            (body, calls), changed = attempt, True
-                            break
-            print(f"seed {seed} differs:", *body, *[f"# {c}" for c in calls], sep="\n    ")
-    print(f"{count} programs, {captured} captures; given up:")
-    for reason, times in sorted(reasons.items(), key=lambda item: -item[1])[:30]:
-        print(f"{times:6} {reason}")

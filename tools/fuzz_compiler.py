@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Compile random programs for a while, and report those that do something else than eager calls, made as small as
+possible.
+
+    hatch run fuzz-compiler --seconds 600
+    hatch run fuzz-compiler --only tensors,graphs --seed 5000
+    hatch run fuzz-compiler --only programs --seed 118 --count 1
+
+The kinds: `programs` (Python and its state), `tensors` (views, in-place writes, aliases), `sizes` (shapes that change),
+`graphs` (ops, fused and laid out in all ways). packages/compiler/tests/capture/test_fuzz.py does the first seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import sys
+import time
+import traceback
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import rushlight as torch
+
+TESTS = Path(__file__).resolve().parents[1] / "packages" / "compiler" / "tests" / "capture"
+KINDS = ("programs", "tensors", "sizes", "graphs")
+
+
+def load(name: str) -> Any:
+    """A file beside the tests of the capture."""
+    spec = spec_from_file_location(f"rushlight_fuzz_{name}", TESTS / f"{name}.py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Fuzzer:
+    """One kind of programs, and what became of them."""
+
+    def __init__(self, kind: str, observed: Any, backend: str) -> None:
+        self.kind, self.observed = kind, observed
+        self.backend = "inductor" if kind == "graphs" and backend == "eager" else backend
+        self.module = load({"programs": "fuzz"}.get(kind, f"fuzz_{kind}"))
+        self.states: list[Any] = []
+        self.captured, self.given_up = 0, collections.Counter()
+
+    def compile(self, fn: Any) -> Any:
+        """The compiled function, whose state is looked at later."""
+        made = torch.compile(fn, backend=self.backend)
+        self.states.append(made._rushlight_state)
+        return made
+
+    def run(self, seed: int) -> str | None:
+        """What is wrong with a program, None if nothing is."""
+        if self.kind == "graphs":
+            graph, inputs = self.module.scenario(seed)
+            reason = self.module.differs(graph, inputs, self.backend)
+            return reason and f"{reason}\n{graph}\n{[x.tolist() for x in inputs]}"
+        self.states.clear()
+        body, steps = self.module.scenario(seed)
+        wrong = self.module.differs(body, steps, self.compile, self.observed)
+        self.captured += sum(state.captures for state in self.states)
+        self.given_up.update(text.split(" (")[0].split(":")[0] for state in self.states for text in state.aborts)
+        if not wrong:
+            return None
+        body, steps = shrink(body, steps, lambda *smaller: self.module.differs(*smaller, self.compile, self.observed))
+        return "\n    ".join(["differs:", *body, *[f"# {step}" for step in steps]])
+
+
+def shrink(body: list, steps: list, differs: Any) -> tuple[list, list]:
+    """A smaller program, with fewer steps, that still differs."""
+    changed = True
+    while changed:
+        changed = False
+        for items in (body, steps):
+            for i in reversed(range(len(items))):
+                fewer = items[:i] + items[i + 1:]
+                attempt = (fewer, steps) if items is body else (body, fewer)
+                try:
+                    still = all(attempt) and differs(*attempt)
+                except Exception:  # without this line it is no program any more
+                    continue
+                if still:
+                    (body, steps), changed = attempt, True
+                    break
+    return body, steps
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--count", type=int, help="how many seeds, whatever the time")
+    parser.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--backend", default="eager", help="of programs and tensors; graphs need another")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    conftest = load("conftest")
+    conftest._config.raise_internal_errors = True
+    fuzzers = [Fuzzer(kind, conftest.observed, options.backend) for kind in options.only.split(",")]
+    end, wrong, done = time.monotonic() + options.seconds, 0, 0
+    for seed in itertools.count(options.seed):
+        if seed - options.seed == options.count or options.count is None and time.monotonic() > end:
+            break
+        for fuzzer in fuzzers:
+            try:
+                found = fuzzer.run(seed)
+            except Exception:
+                found = traceback.format_exc(limit=-4)
+            if found is not None:
+                wrong += 1
+                print(f"{fuzzer.kind}, seed {seed}: {found}", flush=True)
+            done += 1
+    print(f"{done} programs, {wrong} wrong")
+    for fuzzer in fuzzers:
+        if fuzzer.captured:
+            reasons = "".join(f"\n{times:8} {text}" for text, times in fuzzer.given_up.most_common(25))
+            print(f"{fuzzer.kind}: {fuzzer.captured} captures; given up:{reasons}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
