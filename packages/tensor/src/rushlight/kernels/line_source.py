@@ -139,7 +139,7 @@ def _offsets(loop: LineLoop, index: str, suffix: str, start: str | None, first: 
     """Split an index over `count` dimensions, whose sizes begin at place `first` of the layout, and add up offsets."""
     lines = [f"rest = {index}"]
     lines += [f"{name}_{suffix} = {f'{name}_{start}' if start else 'u64(0)'}" for name in loop.operands]
-    lines += [f"for back in range({count}):", f"    dimension = {first} + {count} - u64(1) - back"]
+    lines += [f"for back in few({count}):", f"    dimension = {first} + {count} - u64(1) - back"]
     lines += [f"    size = u64(load(layout, u64({len(_HEAD)}) + dimension))"]
     lines += ["    digit = rest % size", "    rest = rest // size"]
     for k, name in enumerate(loop.operands):
@@ -306,7 +306,7 @@ def _turned(loop: LineLoop, names: list[str], load: bool) -> list[str]:
         lines = _loads(plain, set(names), "lane", "j", set()) + _stores(loop, set(names), "lane", "j", set(), all=True)
     else:
         lines = _loads(loop, set(names), "lane", "j", set()) + _stores(plain, set(names), "lane", "j", set())
-    return ["for lane in range(left, right):", "    for j in range(n):", *_indent(lines, 2)]
+    return ["for lane in range(left, right):", "    for j in few(n):", *_indent(lines, 2)]
 
 
 def _column_pass(loop: LineLoop, p: Pass, values: list[str]) -> list[str]:

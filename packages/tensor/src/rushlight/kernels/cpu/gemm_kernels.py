@@ -37,25 +37,24 @@ _PACKER = """def kernel(b, words, k, rows, column, columns, panel, pitch):
     source = moved(b, k * down + column * along)
     if along == 1:
         if columns == COLUMNS:
-            for r in range(rows):
-                for c in range(COLUMNS):
-                    store(panel, r * pitch + c, load(source, r * down + c))
+            for r in few(rows):
+                vstore(panel, r * pitch, vload(source, r * down, COLUMNS))
         else:
-            for r in range(rows):
-                for c in range(columns):
+            for r in few(rows):
+                for c in few(columns):
                     store(panel, r * pitch + c, load(source, r * down + c))
     else:
         whole_rows, whole_columns = i64(0), i64(0)
         if down == 1:
             whole_rows, whole_columns = rows // LANES * LANES, columns // LANES * LANES
-        for c in range(0, whole_columns, LANES):
-            for r in range(0, whole_rows, LANES):
+        for c in few(0, whole_columns, LANES):
+            for r in few(0, whole_rows, LANES):
                 transpose_block(moved(source, c * along + r), along, moved(panel, r * pitch + c), pitch)
-        for r in range(rows):
-            for c in range(whole_columns if r < whole_rows else i64(0), columns):
+        for r in few(rows):
+            for c in few(whole_columns if r < whole_rows else i64(0), columns):
                 store(panel, r * pitch + c, load(source, r * down + c * along))
-    for r in range(rows):  # what lies beside the matrix is multiplied, too; leftovers in memory may be slow numbers
-        for c in range(columns, COLUMNS):
+    for r in few(rows):  # what lies beside the matrix is multiplied, too; leftovers in memory may be slow numbers
+        for c in few(columns, COLUMNS):
             store(panel, r * pitch + c, T(0))
 """
 
@@ -65,12 +64,11 @@ _STARTER = """def kernel(c, words, d, numbers, batch, row, rows, column, columns
     start = batch // inner * load(words, D_OUTER) + batch % inner * load(words, D_INNER)
     beta = load(numbers, 1)
     source = moved(d, start + row * down + column * along)
-    for i in range(rows):
-        if along == 1:
-            for j in range(columns):
-                store(c, i * pitch + j, beta * load(source, i * down + j))
+    for i in few(rows):
+        if along == 1 and columns == COLUMNS:
+            vstore(c, i * pitch, vmul(splat(beta, COLUMNS), vload(source, i * down, COLUMNS)))
         else:
-            for j in range(columns):
+            for j in few(columns):
                 store(c, i * pitch + j, beta * load(source, i * down + j * along))
 """
 
@@ -114,8 +112,8 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
                 else:
                     wide, fresh = i64(COLUMNS), i64(0)
                     invoke(tile, (rows, factor, a_row, a_depth, source, pitch, length, edge, wide, fresh, alpha))
-                    for i in range(rows):
-                        for j in range(columns):
+                    for i in few(rows):
+                        for j in few(columns):
                             value = scratch_load(edge, i * COLUMNS + j)
                             if add != 0:
                                 value = value + scratch_load(target, i * c_row + j)

@@ -143,11 +143,12 @@ def _by_numba(
 def _names() -> dict[str, Any]:
     """What sources of kernels can name."""
     from rushlight.kernels.cpu import gemm_tile, intrinsics, team_native, tiles, vectors, winograd_tiles
+    from rushlight.kernels.cpu.language import few
 
     modules = (intrinsics, vectors, gemm_tile, tiles, winograd_tiles)
     found = {name: value for module in modules for name, value in module.NAMESPACE.items()}
     found |= {"team_work": team_native.work, "team_launch": team_native.launch}
-    return found | {"min": min, "max": max, "abs": abs}
+    return found | {"min": min, "max": max, "abs": abs, "few": few}
 
 
 def digest_of(*parts: Any) -> str:

@@ -186,6 +186,10 @@ class Intrinsic:
 
 intrinsic = Intrinsic
 
+# `for k in few(n)` is `for k in range(n)`, and says that the loop has few rounds or is rarely come to: it is left as it
+# is. To make vectors of a loop takes LLVM 10 ms.
+few = range
+
 
 class LibraryFunction(NamedTuple):
     """A function on floats: LLVM's name (`llvm.exp`), or the C library's for doubles (`erf`), and Python's function.

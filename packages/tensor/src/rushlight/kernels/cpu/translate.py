@@ -54,7 +54,7 @@ def translate(
     Raises:
         Untranslatable: for numba to do.
     """
-    module = ir.Module()
+    module = Module()
     known = {**names, **{opaque.name: opaque.function for opaque in opaques}}
     functions = []
     for statement in ast.parse(source).body:
@@ -74,6 +74,39 @@ def translate(
     body = _Body(made, known, translation, result, place=made.args[0])
     body.write(tree.args, list(map(Value, args, made.args[2:])), tree.body)
     return module
+
+
+class Module(ir.Module):
+    """A module whose loops can say that they are to be left as they are."""
+
+    def __init__(self) -> None:
+        self.left: list[_Left] = []
+        super().__init__()
+
+    def leave(self, branch: Any) -> None:
+        """Leave the loop with this branch back as it is."""
+        self.left.append(_Left(len(self.left)))
+        branch.metadata["llvm.loop"] = self.left[-1]
+
+    def __repr__(self) -> str:
+        numbers = [loop.get_reference() for loop in self.left]
+        hints = ['!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"']
+        lines = [f"{number} = distinct !{{{number}, !{_Left.FIRST - 1}, !{_Left.FIRST - 2}}}" for number in numbers]
+        lines += [f"!{_Left.FIRST - 1 - k} = !{{{hint}}}" for k, hint in enumerate(hints)] if numbers else []
+        return "\n".join([super().__repr__(), *lines, ""])
+
+
+class _Left:
+    """What names a loop in LLVM's text: a node that contains itself, which llvmlite cannot write."""
+
+    FIRST = 1_000_000  # beyond llvmlite's own numbers
+
+    def __init__(self, number: int) -> None:
+        self.number = self.FIRST + number
+
+    def get_reference(self) -> str:
+        """Its name."""
+        return f"!{self.number}"
 
 
 class _Translation:
@@ -249,7 +282,7 @@ class _Body(Expressions):
 
     def write_For(self, statement: ast.For) -> None:
         match statement.iter:
-            case ast.Call(func=ast.Name(id="range"), args=[*bounds], keywords=[]):
+            case ast.Call(func=ast.Name(id="range" | "few" as counting), args=[*bounds], keywords=[]):
                 values = [self.value(bound) for bound in bounds]
             case _:
                 raise Untranslatable(f"a loop over {ast.unparse(statement.iter)[:60]}")
@@ -284,7 +317,9 @@ class _Body(Expressions):
         # Below `stop` one more does not leave the range of the type.
         flags = () if constant != 1 else ("nuw",) if unsigned else ("nsw",)
         at.add_incoming(self.builder.add(at, step, flags=flags), again)
-        self.builder.branch(head)
+        back = self.builder.branch(head)
+        if counting == "few" and isinstance(self.function.module, Module):
+            self.function.module.leave(back)
         self.builder.position_at_end(after)
 
     def write_Break(self, statement: ast.Break) -> None:
