@@ -9,10 +9,10 @@ import timeit
 import pytest
 
 import rushlight as torch
-from rushlight import nn
 from rushlight.compiler import _config
 from rushlight.compiler.native import guard_code, guard_records, layouts
 
+nn = pytest.importorskip("rushlight.nn")
 pytestmark = pytest.mark.skipif(not layouts.ready(), reason="this interpreter has no native calls")
 
 # For each instruction a trap that catches programs whose guards lack it. Those that look at types, or at the number of
