@@ -45,6 +45,8 @@ def ones(n: int = 2):
     lambda x: operator.attrgetter("shape", "dtype.itemsize")(x),
     lambda x: operator.methodcaller("mul", 3)(x),
     lambda x: sorted([(2, "b"), (1, "c")], key=operator.itemgetter(1)),
+    lambda x: [sorted(d.keys() & {"a", "q"}) + list(d.keys() - {"b"}) + list({"z"} | d.keys())
+               for d in [{"a": x, "b": 1}]],
     lambda x: len({1, 2} | {3}) + len({1, 2} & {2}) - len({1, 2} - {1}) + len({1} ^ {2}),
     lambda x: f"{x.sum().item():.2f} {x.sum().item()!r:>6} {float(x.max())} {x.shape[0]}",
     lambda x: Point(x, 1)._replace(y=3) + Point(1, 2)._replace(),

@@ -584,3 +584,42 @@ def test_checkpoints(check, kind, inside):
         return seen, log, model.state_dict(), [p.grad for p in model.parameters()], torch.rand(1)
 
     check(scenario, captured=None)
+
+
+def test_momentum_that_changes(check):
+    def scenario(compile):
+        model, slow = net(), net(1).requires_grad_(False)
+
+        def step(x, momentum):
+            with torch.no_grad():
+                for p, s in zip(model.parameters(), slow.parameters()):
+                    s.data.mul_(momentum).add_((1 - momentum) * p)
+            return slow(x * 2).mul(momentum).detach()
+
+        c = compile(step)
+        return [c(batch(i), 0.9 + 0.01 * i) for i in range(5)], slow.state_dict()
+
+    check(scenario, variants=2)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_functional_call(check, tied):
+    def scenario(compile):
+        model = net()
+        if tied:
+            model.again = model[0]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            given = dict(model.named_parameters())
+            loss = torch.func.functional_call(model[:3], given, (x,)).pow(2).mean()
+            grads = torch.autograd.grad(loss, given.values(), create_graph=True)
+            moved = {name: p - 0.1 * g for (name, p), g in zip(given.items(), grads)}
+            optimizer.zero_grad()
+            torch.func.functional_call(model[:3], moved, (x * 2,)).pow(2).mean().backward()
+            optimizer.step()
+            return loss.detach()
+
+        return runs(compile, step, model), [p.grad for p in model.parameters()]
+
+    check(scenario, captured=None)

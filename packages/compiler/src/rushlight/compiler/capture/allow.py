@@ -81,7 +81,7 @@ def is_opaque(fn: FunctionType) -> bool:
 # The first takes functions of the program's, so it is interpreted though others of its package are not.
 INTERPRETED = ("rushlight.ops.control",
                "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
-               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
+               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module", "rushlight.func.modules",
                "rushlight.export.trees", "rushlight.jit.script")
 
 

@@ -24,7 +24,7 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DictV, ListV
+from rushlight.compiler.capture.view import DictV, DictView, ListV
 from rushlight.core.meta import Size
 
 RICH = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
@@ -294,9 +294,10 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
                 return a
             if left.kind is dict and right.kind is dict:
                 return DictV({**left.load(), **right.load()})
-    if isinstance(a, SetV) and isinstance(b, SetV) and op in ("|", "&", "-", "^"):
-        keys = BINARY[op][0](a.keys, b.keys)
-        if not inplace:
+    sides = [_key_set(x) for x in (a, b)]
+    if None not in sides and op in ("|", "&", "-", "^"):
+        keys = BINARY[op][0](*sides)
+        if not inplace or not isinstance(a, SetV):
             return SetV(keys)
         a.keys.clear()
         a.keys.update(keys)
@@ -319,6 +320,13 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
                     raise Abort("repeating a list in place")
                 return (ListV if sequence[0] is list else TupleV)(sequence[1] * times)
     return None
+
+
+def _key_set(value: Value) -> Any:
+    """A real set, or view of the keys of a dict, that stands for an operand of a set operation; None for others."""
+    if isinstance(value, DictView) and value.what == "keys":
+        return dict.fromkeys(value.mapping.load()).keys()  # results come in the order that views give
+    return value.keys if isinstance(value, SetV) else None
 
 
 def unary(session: Session, op: str, value: Value) -> Value:

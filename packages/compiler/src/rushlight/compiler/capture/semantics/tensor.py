@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from rushlight.compiler.capture import allow, late
+from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -99,6 +99,10 @@ def operator(session: Session, function: Callable, *operands: Value) -> Value:
     return _natively(session, function, *[unwrap(session, x) for x in operands])
 
 
+# Methods that may take a number that stays open, as the operators of the same name do.
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
 def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Run a framework function on tracers."""
     name = getattr(fn, "__name__", "")
@@ -106,6 +110,9 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
         raise Abort(f"{name} of a tensor")
     if kwargs.get("out") is not None and not (isinstance(kwargs["out"], Obj) and kwargs["out"].obj is None):
         raise Abort("out=")
+    sign = _ARITHMETIC.get(name.rstrip("_"))
+    if sign is not None and len(args) == 2 and isinstance(args[0], TensorV) and not kwargs:
+        args = [args[0], symbolic.as_tensor(session.recorder, sign, args[1], args[0]) or args[1]]
     positional = [unwrap(session, a) for a in args]
     named = {k: unwrap(session, v) for k, v in kwargs.items()}
     return _natively(session, fn, *positional, **named)
