@@ -11,8 +11,8 @@ from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import copy, lines, softmax, targets
 from rushlight.kernels.cpu import cross_entropy as cpu
+from rushlight.kernels.cpu import lines, softmax, targets
 from rushlight.ops.softmax import log_softmax_backward_op, log_softmax_op
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -132,10 +132,8 @@ nll_loss_backward_op = structured(
 def _nll_backward(grad, target, weight, shape: tuple, ignore_index: int, reduction: str) -> np.ndarray:
     grad = checks.widened(grad)
     index, counts = targets.checked("nll_loss", target, shape[min(1, len(shape) - 1)], ignore_index)
-    result = copy.zeros(shape, grad.dtype)
     factors = targets.factors(index, counts, weight, grad.dtype)
-    targets.put(result, index, -targets.spread(grad, factors, index, reduction))
-    return result
+    return targets.scattered(shape, index, -targets.spread(grad, factors, index, reduction))
 
 
 # cross_entropy: the fused form keeps two numbers per target instead of all log-probabilities. One, the logarithm of the

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.core.checks import widened
+from rushlight.kernels.cpu import copy
 
 
 def checked(name: str, target: np.ndarray, classes: int, ignore_index: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Class indices that are safe to index with, and which of them count (None when all do)."""
     index = target.astype(np.intp, copy=False)
-    if index.size:
-        low, high = np.minimum.reduce(index, axis=None), np.maximum.reduce(index, axis=None)
-        if 0 <= low and high < classes and not low <= ignore_index <= high:
-            return index, None
+    # As numbers without sign, negative ones are too large, too.
+    if index.size and not 0 <= ignore_index < classes and np.maximum.reduce(index.view(np.uintp), axis=None) < classes:
+        return index, None
     ignored = index == ignore_index
     if not ignored.any():
         counts = None
@@ -33,6 +33,18 @@ def pick(x: np.ndarray, index: np.ndarray) -> np.ndarray:
     if x.ndim == 2:
         return x[np.arange(x.shape[0]), index]
     return np.take_along_axis(x, index[:, None], 1)[:, 0]
+
+
+def scattered(shape: tuple[int, ...], index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Zeros, and the values at the class of each target."""
+    x = copy.zeros(shape, values.dtype)
+    if x.ndim == 1:
+        x[index] = values
+    elif x.ndim == 2:
+        x[np.arange(x.shape[0]), index] = values
+    else:
+        np.put_along_axis(x, index[:, None], values[:, None], 1)
+    return x
 
 
 def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
