@@ -19,12 +19,12 @@ pytestmark = pytest.mark.skipif(not ready(), reason="this interpreter has no nat
 F32 = torch.float32
 
 
-def layers(graph: Graph, count: int = 3):
+def layers(graph: Graph, count: int = 3, width: int = 8):
     """An input, and what `count` layers make of it, with what they make between."""
-    x = graph.input(meta(F32, (4, 8)))
+    x = graph.input(meta(F32, (4, width)))
     values = [x]
     for _ in range(count):
-        weight = graph.input(meta(F32, (8, 8)))
+        weight = graph.input(meta(F32, (width, width)))
         values.append(graph.call(prims.tanh, (graph.call(prims.matmul, (values[-1], weight)),)))
     return values
 
@@ -90,16 +90,18 @@ def test_wrong_targets_raise_as_they_do_eagerly():
     torch.testing.assert_close(found, cross_entropy(x, right).tanh())
 
 
-def test_calls_on_several_threads():
+@pytest.mark.parametrize("width", [8, 128])  # the second takes long enough to let other threads run meanwhile
+def test_calls_on_several_threads(width):
     graph = Graph()
-    values = layers(graph, 6)
+    values = layers(graph, 6, width)
     graph.output([values[-1]])
     program, wrong = Program(graph), []
+    assert program._native is not None
     calls = [[torch.randn(v.meta.shape) for v in graph.inputs] for _ in range(6)]
     right = [program(inputs)[0] for inputs in calls]
 
     def work():
-        for _ in range(200):
+        for _ in range(30):
             wrong.extend(1 for inputs, y in zip(calls, right) if not program(inputs)[0].equal(y))
 
     threads = [threading.Thread(target=work) for _ in range(3)]
