@@ -91,6 +91,7 @@ BLOCKWISE = {
     "histc": lambda t: t.x.histc(50),
     "poisson": lambda t: rushlight.poisson(t.x),
     "topk": lambda t: t.x.topk(100),
+    "topk of half": lambda t: t.x.topk(N // 2),
     "kthvalue": lambda t: t.x.kthvalue(9),
     "median": lambda t: t.x.median(1),
     "mode": lambda t: t.index.mode(1),

@@ -162,9 +162,12 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
     x, size = comparable(x), x.shape[dim]
     if k == 0:
         return np.zeros([k if d == dim else n for d, n in enumerate(x.shape)], np.int64)
-    if k * 4 > size or x.size <= _FEW:
+    if x.size <= _FEW:
         return axes.part(_argsort(x, dim, largest, False), dim, 0, k)
     at = size - k if largest else k - 1
+
+    def sorted_first(rows: np.ndarray, axis: int) -> np.ndarray:
+        return axes.part(_argsort(rows, axis % rows.ndim, largest, False), axis, 0, k)
 
     def first(rows: np.ndarray, axis: int) -> np.ndarray:
         chosen = rows.argpartition(at, axis)
@@ -172,7 +175,7 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
         order = _argsort(np.take_along_axis(rows, chosen, axis), axis % rows.ndim, largest, False)
         return np.take_along_axis(chosen, order, axis)
 
-    return _on_threads(first, x, dim, k)
+    return _on_threads(sorted_first if k * 4 > size else first, x, dim, k)
 
 
 @function(out=EXACT)
