@@ -68,6 +68,7 @@ class Runner:
         with reading(program.facts) as size:
             self.views = {s.views: parse(s.views, size) for s in self.outputs if s.views is not None}
         self.shared = _shared(program.graph)
+        self.returned = {self.place[s.alias] for s in self.outputs if s.alias is not None}
         self.sizes = Sizes(program, inputs)
         self._known: dict[tuple, Sized] = {}
         if program.facts is None:
@@ -111,6 +112,11 @@ class Runner:
         originals, sized = prepared
         if self.written:
             self._check_apart(originals)
+        for place in self.returned:
+            if originals[place]._meta.strides != sized.metas[place].strides:
+                raise RuntimeError(f"{self.program.name}: a tensor that the program writes to and returns lies in "
+                                   f"memory otherwise than in the export: its strides {originals[place]._meta.strides} "
+                                   f"must be {sized.metas[place].strides}")
         inputs = [self._laid_out(i, sized, x) for i, x in enumerate(originals)]
         results = iter(interpret(sized.graph, [*inputs, *sized.numbers, *_drawn(sized)]))
         found = [(s, next(results)) for s in self.outputs if isinstance(s.arg, TensorArgument)]
@@ -121,9 +127,13 @@ class Runner:
         with _without_gradients():
             writes = [value for spec, value in found if spec.kind in _WRITES]
             for place, value in zip(self.written, writes, strict=True):
-                self._write(place, originals[place], value)
+                self._check_write(place, value)
+            for place, value in zip(self.written, writes):
+                prims.copy_.apply((originals[place], value), (False,))
         values = {id(spec): value for spec, value in found}
-        return [self._leaf(s, values, originals, sized) for s in self.outputs if s.kind is OutputKind.USER_OUTPUT]
+        views: dict[str, Tensor] = {}  # a tensor that is returned twice is one object
+        return [self._leaf(s, values, views, originals, sized) for s in self.outputs
+                if s.kind is OutputKind.USER_OUTPUT]
 
     # before the graph
 
@@ -180,6 +190,9 @@ class Runner:
         if any(isinstance(x, Tracer) for x in originals):
             return  # the capture of the caller looks at this
         written = tuple([originals[i] for i in dict.fromkeys(self.written)])
+        if any(stride == 0 and size > 1 for x in written for size, stride in zip(x._meta.shape, x._meta.strides)):
+            raise RuntimeError(f"{self.program.name}: several elements of a tensor that the program writes to share "
+                               "one place in memory; clone it")
         others = tuple([x for i, x in enumerate(originals) if i not in self.written])
         if memory.meet(written, others):
             raise RuntimeError(f"{self.program.name}: a tensor that the program writes to shares memory with another "
@@ -202,19 +215,23 @@ class Runner:
 
     # after the graph
 
-    def _write(self, place: int, target: Tensor, value: Tensor) -> None:
+    def _check_write(self, place: int, value: Tensor) -> None:
         if value._meta.requires_grad:
             raise RuntimeError(f"{self.program.name}: what the program writes to input {place} depends on a tensor "
                                "that requires grad; detach that, or call the program under no_grad")
-        prims.copy_.apply((target, value), (False,))
 
-    def _leaf(self, spec: OutputSpec, values: dict[int, Tensor], originals: list[Tensor], sized: Sized) -> Any:
+    def _leaf(self, spec: OutputSpec, values: dict[int, Tensor], views: dict[str, Tensor], originals: list[Tensor],
+              sized: Sized) -> Any:
         if isinstance(spec.arg, ConstantArgument):
             return spec.arg.value
         if spec.alias is None:
             return values[id(spec)]
-        found: Any = originals[self.place[spec.alias]]
-        return interpret(sized.views[spec.views], [found])[0] if spec.views is not None else found
+        original = originals[self.place[spec.alias]]
+        if spec.views is None:
+            return original
+        if spec.arg.name not in views:
+            views[spec.arg.name] = interpret(sized.views[spec.views], [original])[0]
+        return views[spec.arg.name]
 
 
 def _drawn(sized: Sized) -> list[Tensor]:

@@ -26,7 +26,7 @@ from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.compiler.graph.text import text
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta
-from rushlight.core.op import prims
+from rushlight.core.op import meta_of, prims
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.dynamic_shapes import Wish
 from rushlight.export.places import PlacedGraph
@@ -153,6 +153,11 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
         sizes.facts.open = False
 
 
+def without_gradients() -> Any:
+    """`no_grad`, where there is autograd."""
+    return rushlight.no_grad() if state.has_gradients() else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def recording() -> Iterator[None]:
     """Gradients are recorded during the capture, whatever the caller's mode: the graph serves both."""
@@ -182,7 +187,10 @@ def _finish(name: str, session: Session, given: list, result: Value, counters: i
                     "pass alone")
     out_spec, leaves = leaves_of(session, result)
     results = _Results(session)
-    made = [results.leaf(leaf) for leaf in leaves]
+    with without_gradients():  # returning a tensor is no use of it
+        made = [results.leaf(leaf) for leaf in leaves]
+    if recorder.leaf_values:
+        raise Abort("a tensor that requires grad, is changed without gradients and then used with them")
     assigned = replaced_buffers(name, session)
     written = [t for t in recorder.inputs_by_source() if t._count]
     old = {t: results.input(t) for t in written}
@@ -223,6 +231,7 @@ class _Results:
         self.recorder = session.recorder
         self.graph = session.recorder.graph
         self.owner: dict[GraphValue, Tracer] = {}
+        self.copies: dict[Tracer, GraphValue] = {}
 
     def leaf(self, leaf: Leaf) -> Result:
         if not isinstance(leaf.value, Tracer):
@@ -246,10 +255,11 @@ class _Results:
         constant = id(root) in self.recorder.reals and not root._count or value.node is None
         if not constant and self.owner.setdefault(value, root) is root:
             return value
-        m = root._meta
-        copy = self.graph.call(prims.convert, (value,), (m.dtype, m.device, preserve_format), m)
-        self.owner[copy] = root
-        return copy
+        if root not in self.copies:
+            m = root._meta
+            copy = self.graph.call(prims.convert, (value,), (m.dtype, m.device, preserve_format), m)
+            self.owner[copy], self.copies[root] = root, copy
+        return self.copies[root]
 
     def _again(self, tracer: Tracer, base: GraphValue) -> GraphValue:
         step = tracer._step
@@ -280,7 +290,10 @@ def _chain(tracer: Tracer) -> str:
     value = graph.input(tracer._root._meta)
     for view in _steps(tracer):
         step = view._step
-        made = graph.call(step.op, (value, *step.numbers), step.params)
+        metas: Any = step.op.infer(value.meta, *map(meta_of, step.numbers), *step.params)
+        grad = view._meta.requires_grad  # as it was when the view was made
+        metas = metas.with_grad(grad) if isinstance(metas, Meta) else tuple([m.with_grad(grad) for m in metas])
+        made = graph.call(step.op, (value, *step.numbers), step.params, metas)
         value = made if step.index is None else made[step.index]
     graph.output([value])
     return text(graph, symbol_text)
