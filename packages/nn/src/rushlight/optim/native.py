@@ -124,6 +124,7 @@ def _nothing(*args: Any) -> None:
 
 @cache
 def _code() -> Any:
+    # Machine code: it needs llvmlite.
     from rushlight.core import records
     from rushlight.optim import step_code
 

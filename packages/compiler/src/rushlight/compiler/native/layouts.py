@@ -40,6 +40,7 @@ def guard(words: list[int], unsure: Callable, *items: Any) -> Callable:
 
 @cache
 def _code() -> Any:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import guard_code
     from rushlight.core import records
 
@@ -49,6 +50,7 @@ def _code() -> Any:
 
 @cache
 def _table() -> np.ndarray:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import guard_objects as g
     from rushlight.core import records
 
@@ -87,6 +89,7 @@ def version_tag(cls: type) -> int:
 
 
 def _tag(cls: type) -> int:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native.guard_objects import VERSION_TAG
 
     return ctypes.c_uint.from_address(id(cls) + VERSION_TAG).value
@@ -100,6 +103,7 @@ def is_plain_tensor(cls: type) -> bool:
 @cache
 def function_part(name: str) -> int:
     """The C function that gives a part of a Python function, or NULL for None."""
+    # Machine code: it needs llvmlite.
     from rushlight.core import records
 
     return records.c_function({"code": "PyFunction_GetCode", "defaults": "PyFunction_GetDefaults",
@@ -134,6 +138,7 @@ def _classes_as_known() -> bool:
 
 def _dicts_as_known() -> bool:
     """Does the machine code find in dicts what Python finds?"""
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import guard_code as g
 
     class Instance:

@@ -13,6 +13,7 @@ __all__ = ["builtin", "ready"]
 
 def builtin(node: Any, edges: int, saved: int, inputs: int) -> Callable:
     """`leave(*tensors)` for nodes of a class: so many with an edge, so many saved, so many only read again."""
+    # Machine code: it needs llvmlite.
     from rushlight.autograd.tape_native import tape_table
     from rushlight.core import records
 
@@ -30,6 +31,7 @@ def _never(*tensors: Any) -> None:
 
 @cache
 def _code() -> Any:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import node_code
     from rushlight.core import records
 

@@ -32,6 +32,7 @@ def builtin(
 
     Arguments of steps are numbers, or (True, slot): first the inputs, then the outputs, then the `places` in a block.
     """
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import program_code as c
 
     kinds = {"kernel": c.KERNEL, "fill": c.FILL, "loop": c.LOOP, "check": c.CHECK}
@@ -54,6 +55,7 @@ def builtin(
 
 @cache
 def _code() -> Any:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import program_code
     from rushlight.core import records
 
@@ -63,6 +65,7 @@ def _code() -> Any:
 
 @cache
 def _table() -> np.ndarray:
+    # Machine code: it needs llvmlite.
     from rushlight.compiler.native import program_code as c
     from rushlight.core import records
 
