@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.onnx.builder import Builder, Ref, same_size
+from rushlight.onnx.creation import filled
 from rushlight.onnx.table import Refused, refuse, row
 
 
@@ -30,6 +31,9 @@ def index_select(o: Builder, x: Ref, index: Ref, *, dim: int) -> Ref:
 
 @row("gather")
 def gather(o: Builder, x: Ref, index: Ref, *, dim: int) -> Ref:
+    if any(same_size(extent, 0) for extent in index.shape):  # of any rank
+        return filled(o, index.shape, 0, x.dtype)
+    index = Ref(_long(o, index).name, dtypes.int64, index.meta)
     if not x.ndim:
         return o.reshape(o.Gather(o.reshape(x, (1,)), index, axis=0), index.shape)
     if not index.ndim:

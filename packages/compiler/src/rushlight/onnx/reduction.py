@@ -32,6 +32,8 @@ def sum_(o: Builder, x: Ref, *, dim: tuple, keepdim: bool, dtype: Any) -> Ref:
 
 @row("mean")
 def mean(o: Builder, x: Ref, *, dim: tuple, keepdim: bool, dtype: Any) -> Ref:
+    if any(not is_open(x.shape[d]) and x.shape[d] == 0 for d in dim):
+        return o.Div(_folded(o, "ReduceSum", x, dim, keepdim, dtype), 0.0)  # the mean of nothing is NaN
     return _folded(o, "ReduceMean", x, dim, keepdim, dtype)
 
 
@@ -251,9 +253,9 @@ def median_position(o: Builder, x: Ref, *, dim: int) -> Ref:
 
 @row("searchsorted")
 def searchsorted(o: Builder, boundaries: Ref, x: Any, sorter: Ref | None, *, right: bool, out_int32: bool) -> Ref:
+    ndim, kind = boundaries.ndim, boundaries.dtype
     if sorter is not None:
         boundaries = o.GatherElements(boundaries, sorter, axis=-1)
-    kind = boundaries.dtype
     if not isinstance(x, Ref):
         column = o.number(x, kind)
         rows = boundaries
@@ -261,8 +263,8 @@ def searchsorted(o: Builder, boundaries: Ref, x: Any, sorter: Ref | None, *, rig
         kind = dtypes.promote_types(kind, x.dtype)
         column = o.unsqueeze(o.cast(x, kind), x.ndim)
         rows = o.cast(boundaries, kind)
-        if boundaries.meta is not None and boundaries.ndim > 1:
-            rows = o.unsqueeze(rows, boundaries.ndim - 1)
+        if ndim > 1:
+            rows = o.unsqueeze(rows, ndim - 1)
     before = o.LessOrEqual(rows, column) if right else o.Less(rows, column)
     count = o.ReduceSum(o.cast(before, dtypes.int64), (-1,), keepdims=0)
     return o.cast(count, dtypes.int32) if out_int32 else count

@@ -27,7 +27,7 @@ def session(model: bytes | str, wanted_by: str, threads: int | None = None) -> A
     """A session for a model, its bytes or its file, on the CPU."""
     runtime = onnxruntime(wanted_by)
     options = runtime.SessionOptions()
-    options.log_severity_level = 3  # errors
+    options.log_severity_level = 4  # errors are raised, they need not be printed as well
     if threads is not None:
         options.intra_op_num_threads = threads
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

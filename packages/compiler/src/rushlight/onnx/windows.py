@@ -105,7 +105,8 @@ def window_max(o: Builder, x: Ref, *, windows: tuple) -> tuple[Ref, Ref | None]:
         shape[2 * d], shape[2 * d + 1] = places.shape
         positions = positions * size[d] + places.reshape(shape)
     order = [0, 1, *range(2, 2 + 2 * count, 2), *range(3, 3 + 2 * count, 2)]
-    flat = o.Reshape(o.transpose(parts, order), o.sizes([*x.shape[:2], *[len(w) for w in windows], -1]))
+    within = math.prod(n for n in positions.shape[1::2])
+    flat = o.reshape(o.transpose(parts, order), [*x.shape[:2], *[len(w) for w in windows], within])
     positions = positions.transpose([i - 2 for i in order[2:]]).reshape([len(w) for w in windows] + [-1])
     best = o.ArgMax(flat, axis=2 + count, keepdims=1)
     values = o.GatherElements(flat, best, axis=2 + count)
@@ -129,7 +130,7 @@ def im2col(o: Builder, x: Ref, *, kernel_size: tuple, dilation: tuple, padding: 
         else:
             places = o.constant(first + np.arange(out[d]) * stride[d])
         parts = o.Gather(parts, places, axis=2 + 2 * d)
-    return o.reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]), [x.shape[0], x.shape[1] * math.prod(kernel_size), -1])
+    return o.reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]), [x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(out)])
 
 
 @row("col2im")
@@ -141,7 +142,7 @@ def col2im(o: Builder, x: Ref, *, size: tuple, kernel_size: tuple, dilation: tup
 
 def _planes(o: Builder, x: Ref) -> Ref:
     """(N, C, *size) as (N, C, elements)."""
-    return o.Reshape(x, o.sizes([x.shape[0], x.shape[1], -1]))
+    return o.reshape(x, [x.shape[0], x.shape[1], math.prod(x.shape[2:])])
 
 
 @row("gather_planes")
