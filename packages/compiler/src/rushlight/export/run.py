@@ -9,7 +9,7 @@ import rushlight
 from rushlight.compiler.capture import memory, state
 from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
-from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.interpret import Interpreter, interpret
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.text import literal, parse
 from rushlight.core import checks
@@ -41,6 +41,7 @@ class Sized(NamedTuple):
     """A program for certain sizes: nothing in it is a symbol."""
 
     graph: Graph
+    run: Interpreter
     metas: list[Meta]
     numbers: list[Tensor]
     draws: list[RandomDraw]
@@ -72,7 +73,8 @@ class Runner:
         self.sizes = Sizes(program, inputs)
         self._known: dict[tuple, Sized] = {}
         if program.facts is None:
-            self._known[()] = Sized(program.graph, self.metas, [], list(program.draws), program.counters, self.views)
+            self._known[()] = Sized(program.graph, Interpreter(program.graph), self.metas, [], list(program.draws),
+                                    program.counters, self.views)
 
     def __call__(self, tensors: list, leaves: list) -> list:
         return self.run(self.checked(tensors, leaves))
@@ -104,7 +106,7 @@ class Runner:
         metas = [v.meta for v in graph.inputs]
         first = len(metas) - len(self.program.numbers) - len(draws)
         numbers = [scalar(concrete.value(sym), meta) for sym, meta in zip(self.program.numbers, metas[first:])]
-        return Sized(graph, metas, numbers, draws, concrete.value(self.program.counters),
+        return Sized(graph, Interpreter(graph), metas, numbers, draws, concrete.value(self.program.counters),
                      views)  # type: ignore[arg-type]
 
     def run(self, prepared: tuple[list[Tensor], Sized]) -> list:
@@ -118,7 +120,7 @@ class Runner:
                                    f"memory otherwise than in the export: its strides {originals[place]._meta.strides} "
                                    f"must be {sized.metas[place].strides}")
         inputs = [self._laid_out(i, sized, x) for i, x in enumerate(originals)]
-        results = iter(interpret(sized.graph, [*inputs, *sized.numbers, *_drawn(sized)]))
+        results = iter(sized.run([*inputs, *sized.numbers, *_drawn(sized)]))
         found = [(s, next(results)) for s in self.outputs if isinstance(s.arg, TensorArgument)]
         for spec, value in found:
             if spec.kind is OutputKind.CHECK and value.dtype is rushlight.bool and checks.found(value):

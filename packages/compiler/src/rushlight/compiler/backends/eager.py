@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.interpret import Interpreter
 from rushlight.compiler.graph.ir import Graph
 
 
 def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
     """A function that interprets the graph."""
-    return lambda inputs: interpret(graph, inputs)
+    return Interpreter(graph)
