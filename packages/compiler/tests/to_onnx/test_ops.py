@@ -7,6 +7,7 @@ import pytest
 
 import rushlight
 from rushlight.compiler.graph.ir import Graph
+from rushlight.core import dtypes
 from rushlight.core.op import REGISTRY, Sample
 from rushlight.core.samples import samples_of
 from rushlight.core.tensor import Tensor
@@ -122,6 +123,24 @@ def test_functions_at_their_edges(kind):
     calls = [(REGISTRY[name], (rushlight.from_numpy(x),), ()) for name in names.split()]
     calls += [(REGISTRY[name], (rushlight.from_numpy(a), rushlight.from_numpy(b)), ()) for name in binary.split()]
     check(calls, close=2e-5 if kind == "float32" else 1e-12)
+
+
+def test_nothing_and_other_odd_operands():
+    rows = np.array([[3.0, 1, 2], [0, 5, 4]], np.float32)
+    none, single, kind = rows[:0], rows[0], dtypes.float32
+    order, corner = np.argsort(rows, 1), np.ones((1, 1), np.int32)
+    samples = {
+        "mean": [Sample((none,), ((0, 1), False, kind)), Sample((none,), ((0,), True, kind))],
+        "sum": [Sample((none,), ((0, 1), False, kind))],
+        "gather": [Sample((single, np.zeros((2, 0), np.int64)), (0,)), Sample((rows, corner), (1,))],
+        "searchsorted": [Sample((rows, rows, order), (True, False)), Sample((single[:0], rows, None), (False, True))],
+        "im2col": [Sample((np.zeros((0, 1, 5, 5), np.float32),), ((2, 2), (2, 2), (0, 0), (2, 2)))],
+        "index": [Sample((rows, np.array([[1], [0]]), np.array([0, 2])))],
+        "view": [Sample((none,), ((3, 0),))],
+        "amax": [Sample((rows > 1,), ((1,), True))],
+        "cat": [Sample((single, single[:0], rows[1]), (0,))],
+    }
+    check([(REGISTRY[name], tensors(s), s.params) for name, some in samples.items() for s in some])
 
 
 @pytest.mark.parametrize("opset", [18, 19, 21, 22, 23])

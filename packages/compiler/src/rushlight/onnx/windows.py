@@ -130,7 +130,8 @@ def im2col(o: Builder, x: Ref, *, kernel_size: tuple, dilation: tuple, padding: 
         else:
             places = o.constant(first + np.arange(out[d]) * stride[d])
         parts = o.Gather(parts, places, axis=2 + 2 * d)
-    return o.reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]), [x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(out)])
+    columns = x.shape[1] * math.prod(kernel_size)
+    return o.reshape(o.transpose(parts, [0, 1, 2, 4, 3, 5]), [x.shape[0], columns, math.prod(out)])
 
 
 @row("col2im")
