@@ -11,5 +11,6 @@
 | `cpu.pool`, `cpu.allocator` | threads; memory for results |
 | `cuda` | the same programs on a CUDA device |
 
-numba is imported when the first kernel is compiled or loaded, never by importing these modules.
+llvmlite is imported when the first kernel is compiled or loaded, numba with the first one that only it knows. Importing
+these modules imports neither.
 """

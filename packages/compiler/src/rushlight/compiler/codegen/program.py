@@ -31,6 +31,7 @@ from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.compiler.lower.simplify import simplified
 from rushlight.core.quiet import quiet
+from rushlight.kernels.cpu import jit
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel
 
 
@@ -164,8 +165,16 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
     return found
 
 
+def _tell(source: str, maker: str) -> None:
+    """Log a kernel that numba compiled or had compiled: it takes long, and why would be good to know."""
+    if maker == "numba":
+        _logs.log("kernels", f"left to numba:\n{source}")
+
+
 def compile_program(graph: Graph) -> Callable[[list], list]:
     """Compile a graph without gradients; the topic `kernels` of the logs shows what comes of it."""
+    if _logs.wants("kernels") and _tell not in jit.listeners:
+        jit.listeners.append(_tell)
     program = Program(graph)
     if _logs.wants("kernels"):
         _logs.log("kernels", f"program:\n{program.source}")

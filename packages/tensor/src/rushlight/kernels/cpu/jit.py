@@ -41,6 +41,8 @@ _makers: dict[Callable[..., Any], str] = {}
 # Re-entrant, because a finalizer or signal handler that runs while this thread compiles may need a kernel, too.
 lock = threading.RLock()
 _statistics = {"memory": 0, "disk": 0, "compiled": 0}
+# Called with the source of each kernel that is compiled or loaded, and with what `made_by` says of it.
+listeners: list[Callable[[str, str], None]] = []
 
 if hasattr(os, "register_at_fork"):
     # A fork waits for the kernel in the making: LLVM's own lock would stay locked in the child for ever.
@@ -80,6 +82,8 @@ def compile_source(
         if key not in _kernels:
             kernel, address, maker = _load_or_compile(key, source, signature, opaques, returns, simple)
             _addresses[kernel], _makers[kernel], _kernels[key] = address, maker, kernel
+            for listener in listeners:
+                listener(source, maker)
         return _kernels[key]
 
 
