@@ -92,7 +92,10 @@ def _matrix_exp(a: np.ndarray) -> np.ndarray:
     if not a.size:
         return a.copy()
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    return scipy_linalg().expm(a.astype(wide)).astype(a.dtype)
+    result = np.empty(a.shape, a.dtype)
+    for place in np.ndindex(a.shape[:-2]):  # one after the other, as scipy does, which would keep all in float64
+        result[place] = scipy_linalg().expm(a[place].astype(wide))
+    return result
 
 
 @function(out=False)
