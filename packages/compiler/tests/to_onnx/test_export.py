@@ -91,6 +91,7 @@ def test_an_exported_program_is_exported(equal_in_onnxruntime):
     program = rushlight.export.export(small(), (X,))
     made = rushlight.onnx.export(program, verify=True)
     assert made.exported_program is program
+    assert rushlight.equal(made(X)[0], rushlight.onnx.export(program, X)(X)[0])
 
 
 def test_numbers_as_results_are_refused():

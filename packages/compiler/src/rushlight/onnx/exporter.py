@@ -133,6 +133,7 @@ def _refuse(**options: Any) -> None:
 def _filled(model: Any, args: Any, kwargs: dict | None, input_names: Any, output_names: Any, dynamic_shapes: Any
             ) -> tuple:
     """What was not given, as an `ExportableModule` or an `ExportedProgram` says it."""
+    args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
     if hasattr(model, "example_arguments") and not args and not kwargs:
         args, kwargs = model.example_arguments()
         input_names = input_names or model.input_names()
@@ -140,7 +141,6 @@ def _filled(model: Any, args: Any, kwargs: dict | None, input_names: Any, output
         dynamic_shapes = dynamic_shapes or model.dynamic_shapes()
     if isinstance(model, ExportedProgram) and not args and not kwargs and model.example_inputs is not None:
         args, kwargs = model.example_inputs
-    args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
     if kwargs is None and args and type(args[-1]) is dict:  # PyTorch's older way to give keyword arguments
         args, kwargs = args[:-1], args[-1]
     return model, args, dict(kwargs or {}), input_names, output_names, dynamic_shapes
@@ -183,41 +183,41 @@ def _model(program: ExportedProgram, opset: int, input_names: Sequence[str] | No
            output_names: Sequence[str] | None, table: Mapping[Any, Callable] | None, axes: Mapping[Symbolic, str]
            ) -> ONNXProgram:
     """The ONNX model of a captured program."""
-    signature = program.graph_signature
-    specs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
-    users = [s for s in specs if s.kind is InputKind.USER_INPUT]
-    names = _Named(input_names or ())
-    draws, numbers = iter(program.draws), iter(program.numbers)
-    inputs: dict[Any, Source] = {}
-    weights = len(users)
-    for spec, value in zip(specs, program.graph.inputs, strict=True):
-        if spec.kind is InputKind.USER_INPUT:
-            inputs[value] = names.of(users.index(spec), spec.arg.name)
-        elif spec.kind is InputKind.SIZE:
-            inputs[value] = next(numbers)
-        elif spec.kind is InputKind.RANDOM:
-            draw = next(draws)
-            inputs[value] = Drawn(draw.op, draw.numbers, draw.params)
-        else:
-            inputs[value] = Weight(names.of(weights, str(spec.target)), _array(program, str(spec.target)))
-            weights += 1
-    wanted = [s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT and s.arg is not None]
-    lost = sorted({str(s.target) for s in signature.output_specs if s.kind.name.endswith("MUTATION")})
+    specs = program.graph_signature.output_specs
+    lost = sorted({str(s.target) for s in specs if s.kind.name.endswith("MUTATION")})
     if lost:
         warnings.warn(
             f"onnx.export: the program writes to {', '.join(lost)}; an ONNX model has no state, so this is left out. "
             "Export the model in eval mode", OnnxExporterWarning, stacklevel=3)
-    returned = [(s, v) for s, v in zip(
-        [s for s in signature.output_specs if isinstance(s.arg, TensorArgument)], program.graph.outputs
-    ) if s.kind is OutputKind.USER_OUTPUT]
-    _refuse_constants(wanted)
-    graph = _results(program, [value for _, value in returned])
-    named = _Named(output_names or ())
-    results = [named.of(i, spec.arg.name) for i, (spec, _) in enumerate(returned)]
-    made = convert(graph, inputs, results, opset, axes, _rows(table))
+    _refuse_constants([s for s in specs if s.kind is OutputKind.USER_OUTPUT])
+    tensors = zip([s for s in specs if isinstance(s.arg, TensorArgument)], program.graph.outputs)
+    returned = [(s.arg.name, value) for s, value in tensors if s.kind is OutputKind.USER_OUTPUT]
+    names = _Named(output_names or ())
+    made = convert(_results(program, [value for _, value in returned]), _inputs(program, _Named(input_names or ())),
+                   [names.of(i, own) for i, (own, _) in enumerate(returned)], opset, axes, _rows(table))
     guards = program.facts.guard_texts() if program.facts is not None else []
     properties = {"rushlight.sizes": "; ".join(guards)} if guards else {}  # what sizes must satisfy: nothing checks it
     return ONNXProgram(proto.Model(made, opset, version=rushlight.__version__, properties=properties), program)
+
+
+def _inputs(program: ExportedProgram, names: _Named) -> dict[Value, Source]:
+    """What each input of the graph is. Names are for the arguments, and then for weights."""
+    specs = [s for s in program.graph_signature.input_specs if isinstance(s.arg, TensorArgument)]
+    users = [s for s in specs if s.kind is InputKind.USER_INPUT]
+    draws, numbers, weights = iter(program.draws), iter(program.numbers), len(users)
+    found: dict[Value, Source] = {}
+    for spec, value in zip(specs, program.graph.inputs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            found[value] = names.of(users.index(spec), spec.arg.name)
+        elif spec.kind is InputKind.SIZE:
+            found[value] = next(numbers)
+        elif spec.kind is InputKind.RANDOM:
+            draw = next(draws)
+            found[value] = Drawn(draw.op, draw.numbers, draw.params)
+        else:
+            found[value] = Weight(names.of(weights, str(spec.target)), _array(program, str(spec.target)))
+            weights += 1
+    return found
 
 
 def _refuse_constants(specs: list) -> None:
