@@ -2,7 +2,8 @@
 """Measure the first call of every operation: with an empty cache of kernels, and with a warm one.
 
 Each operation runs in processes of its own on the samples of its declaration, enlarged so that native kernels are
-used. Processes are forked from one that has imported numba, whose import everybody who compiles pays once.
+used. Processes are forked from one that has imported the code generator, which everybody who compiles pays once;
+kernels that it leaves to numba pay for numba's import as well.
 Seconds are CPU seconds of the calling thread, so that other programs do not count, beyond those of a second call.
 
     python tools/first_calls.py                     every operation; lists those above the limits
@@ -118,7 +119,7 @@ def main() -> int:
     from rushlight.kernels.cpu import jit
 
     rushlight.tensor(0)
-    jit._numba_context()
+    jit._names(), jit._environment()
     context, failed = multiprocessing.get_context("fork"), 0
     for name in sorted(name for name in REGISTRY if re.search(options.only, name)):
         with tempfile.TemporaryDirectory() as directory:

@@ -58,7 +58,7 @@ def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
 
 
 _LOG_SUM = _log_sum(("y",), "y = base + norm")
-_LOG_SUM_PARTS = _log_sum(("largest", "rest"), "largest = base\nrest = norm")
+_LOG_SUM_PARTS = _log_sum(("largest", "more"), "largest = base\nmore = norm")
 _SOFTMAX_BACKWARD = LineProgram(
     ("d",),
     ("g", "y"),
