@@ -19,6 +19,7 @@ from rushlight.compiler._marks import (
     assume_constant_result,
     cudagraph_mark_step_begin,
     is_dynamo_compiling,
+    is_exporting,
     nested_compile_region,
     substitute_in_graph,
 )
@@ -27,6 +28,7 @@ from rushlight.compiler.explain import explain
 
 __all__ = [
     "__version__", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-    "explain", "get_default_backend", "is_compiling", "is_dynamo_compiling", "list_backends", "nested_compile_region",
-    "precompile", "register_backend", "reset", "set_default_backend", "set_stance", "substitute_in_graph",
+    "explain", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "precompile", "register_backend", "reset", "set_default_backend", "set_stance",
+    "substitute_in_graph",
 ]  # fmt: skip

@@ -100,6 +100,18 @@ def is_dynamo_compiling() -> bool:
     return False
 
 
+def is_exporting() -> bool:
+    """Is the calling code being captured by `rushlight.export` right now?
+
+    Example:
+        >>> import rushlight
+        >>> f = lambda x: x + (1 if rushlight.compiler.is_exporting() else 0)
+        >>> rushlight.export.export(f, (rushlight.ones(1),)).module()(rushlight.ones(1)), f(rushlight.ones(1))
+        (tensor([2.]), tensor([1.]))
+    """
+    return False
+
+
 def cudagraph_mark_step_begin() -> None:
     """Say that a new iteration begins, where replayed CUDA graphs may overwrite the results of the last one.
 
@@ -112,4 +124,4 @@ def cudagraph_mark_step_begin() -> None:
 
 
 __all__ = ["allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "is_dynamo_compiling",
-           "nested_compile_region", "substitute_in_graph"]
+           "is_exporting", "nested_compile_region", "substitute_in_graph"]

@@ -76,6 +76,7 @@ class Session:
         self.foreign: list[tuple[ListV, list]] = []  # lists that stand for ones which a deferred call makes
         self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
         self.steps = 0
+        self.exports = False  # is the graph to be a program of its own, for `is_exporting`?
 
     # frames
 

@@ -128,6 +128,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return args[0]
     if module.startswith("rushlight.compiler") and name in ("is_compiling", "is_dynamo_compiling"):
         return constant(True)
+    if module.startswith("rushlight.compiler") and name == "is_exporting":
+        return constant(session.exports)
     if module == "rushlight.core.dispatch" and name == "current":
         return Special("the recorder of the capture")
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
