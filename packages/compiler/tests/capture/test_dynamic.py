@@ -403,3 +403,23 @@ def test_named_sizes_of_an_exporter(dims):
     assert str(entry.sizes.places["args[0]", 0]) == "batch" == str(entry.sizes.places["args[1]", 0])
     assert [str(v.meta.shape) for v in entry.graph.outputs] == ["(batch, batch)"]
     assert facts.holds({0: 49}) and not facts.holds({0: 50}) and not facts.holds({0: 1})
+
+
+def test_sizes_and_what_is_read_after_a_step(check):
+    def scenario(compile):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                return loss.detach(), model(x).sum(0) * x.shape[0], model.weight.norm()
+
+        c = compile(step)
+        return [c(torch.arange(n * 4.0).reshape(n, 4).sin()) for n in (3, 5, 8, 2, 13)]
+
+    check(scenario, variants=2)

@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.core import dispatch, dtypes, native, siblings
 from rushlight.core.devices import plugin
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.op import EXACT, PLANNERS, Fold, Op
 from rushlight.core.pointwise import LARGE, plan_elementwise, plan_inplace
 from rushlight.core.quiet import local, out_of_memory, quiet
@@ -30,6 +30,8 @@ def operand(op: Op, index: int, x: Any) -> Any:
         return x
     if hasattr(x, "_meta"):
         raise TypeError(f"{op.name}: {op.operand_name(index)} is a tracer that left the function that is being traced")
+    if isinstance(x, Symbolic):
+        return x
     for kind in _NUMBERS:
         if isinstance(x, kind):
             return kind(x)

@@ -220,6 +220,8 @@ _numbers: dict[tuple[type, dtype], Meta] = {}
 
 def of_number(kind: type) -> Meta:
     """The weak metadata of a Python number of the given type (float follows the default dtype)."""
+    if issubclass(kind, Symbolic):
+        kind = int
     kind_dtype = dtypes.number_dtype(kind)
     key = (kind, kind_dtype)
     found = _numbers.get(key)

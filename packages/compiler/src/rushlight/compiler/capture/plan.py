@@ -13,7 +13,6 @@ from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.decisions import outcome
 from rushlight.compiler.capture.derived import place
 from rushlight.compiler.capture.effects import Epilogue
-from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import GuardWriter, Writer
 from rushlight.compiler.capture.randomness import draw, give_back
 from rushlight.compiler.capture.session import Session
@@ -54,8 +53,10 @@ class Run:
         self.graph = recorder.graph
         if recorder.freed:  # the gradients are there already: nothing will be differentiated any more
             self.graph = without_grad(self.graph)
+        self.graphs = [self.graph, *[part.graph for part, _ in epilogue.later]]
         facts = self.sizes.facts
-        found = [*_symbols_of(self.graph), *_symbols([x.params for x in recorder.drawn.values()]),
+        found = [*[sym for graph in self.graphs for sym in _symbols_of(graph)],
+                 *_symbols([x.params for x in recorder.drawn.values()]),
                  *_symbols([plan.counters, *[x.operands[1].at for x in recorder.drawn.values()]])]
         atoms = {atom.number: atom for sym in found for atom in facts.roots(sym.terms)}
         self.numbers: list[Atom] = [atom for _, atom in sorted(atoms.items()) if atom.origin[1] is None]
@@ -83,7 +84,7 @@ class Run:
 
     def _hold_sized(self, writer: Writer) -> None:
         recorder, plan = self.session.recorder, self.plan
-        sized = Sized(self.sizes.facts, list(self.sizes.inputs.values()), self.numbers, self.graph,
+        sized = Sized(self.sizes.facts, list(self.sizes.inputs.values()), self.numbers, self.graphs,
                       list(recorder.drawn.values()), plan.counters, partial(_compiled, plan.backend, plan.options))
         reals = [recorder.real(recorder.by_source[source])._meta for source in self.sizes.inputs]
         if sized.make((*reals, *[atom.hint for atom in self.numbers])) is None:
@@ -152,14 +153,14 @@ class Run:
     def write_later(self, writer: Writer, name_input: Callable[[Tracer], str]) -> None:
         """Put the calls of the later stages between the effects."""
         epilogue, recorder = self.epilogue, self.session.recorder
-        if epilogue.later and self.sized:
-            raise Abort("stages with open sizes")
         for i, (part, at) in reversed([*enumerate(epilogue.later)]):
             names = [epilogue.outputs_of[v] if v in epilogue.outputs_of else name_input(recorder.by_value[v])
                      for v in part.inputs]
-            writer.held[f"run{i}"] = _compiled(self.plan.backend, self.plan.options, part.graph)
+            if not self.sized:
+                writer.held[f"run{i}"] = _compiled(self.plan.backend, self.plan.options, part.graph)
             outputs = ", ".join([epilogue.outputs_of[v] for v in part.outputs])
-            epilogue.lines.insert(at, f"{outputs}, = run{i}([{', '.join(names)}])")
+            epilogue.lines.insert(at, f"{outputs}, = {f'sized.later[{i}]' if self.sized else f'run{i}'}"
+                                      f"([{', '.join(names)}])")
 
     def name_draw(self, writer: Writer, tracer: int) -> str:
         """The expression of a random tensor, by the id of its tracer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,16 +32,20 @@ class Program(NamedTuple):
     """What runs for one set of sizes."""
 
     run: Callable[[list], list]
+    later: list[Callable[[list], list]]  # what runs after calls that stand between the effects, see `stages`
     draws: list[Draw]
     counters: int
 
 
 class Sized:
-    """All programs of one graph. `make(key)` is the program for a key: the metadata of the inputs, then numbers."""
+    """All programs of one capture: of its graph, and of those of its later stages.
 
-    def __init__(self, facts: Facts, inputs: list[Meta], atoms: list[Atom], graph: Graph, draws: list[Draw],
+    `make(key)` is the program for a key: the metadata of the inputs, then numbers.
+    """
+
+    def __init__(self, facts: Facts, inputs: list[Meta], atoms: list[Atom], graphs: list[Graph], draws: list[Draw],
                  counters: Any, compile: Callable[[Graph], Callable[[list], list]]) -> None:
-        self.facts, self.inputs, self.atoms, self.graph = facts, inputs, atoms, graph
+        self.facts, self.inputs, self.atoms, self.graphs = facts, inputs, atoms, graphs
         self.draws, self.counters, self.compile = draws, counters, compile
         self.known: dict[tuple, Program] = {}
         self.compiled = 0
@@ -71,22 +76,23 @@ class Sized:
         concrete = Concrete(self.facts, values)
         if any(concrete.meta(known) is not m for m, known in zip(metas, self.inputs)) or not concrete.allowed():
             return None
-        graph = concrete.graph(self.graph)
-        if graph is None:
+        graphs = [graph for graph in map(concrete.graph, self.graphs) if graph is not None]
+        if len(graphs) < len(self.graphs):
             return None
         draws = [Draw(x.op, (x.operands[0], concrete.value(x.operands[1].at), *x.operands[2:]),
                       concrete.params(x.params)) for x in self.draws]
-        return Program(self._program(key, graph), draws, concrete.value(self.counters))
+        run, *later = self._programs(key, graphs)
+        return Program(run, later, draws, concrete.value(self.counters))
 
-    def _program(self, key: tuple, graph: Graph) -> Callable[[list], list]:
+    def _programs(self, key: tuple, graphs: list[Graph]) -> list[Callable[[list], list]]:
         if self.compiled >= EAGERLY and key not in self._once:
             if len(self._once) >= KEPT:
                 self._once.clear()
             self._once[key] = None
-            return lambda inputs: interpret(graph, inputs)
+            return [partial(interpret, graph) for graph in graphs]
         self._once.pop(key, None)
         self.compiled += 1
-        return self.compile(graph)
+        return [*map(self.compile, graphs)]
 
 
 class Concrete:

@@ -23,6 +23,7 @@ from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value, consta
 from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta
+from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor, wrap
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -134,18 +135,29 @@ def is_open(value: Value) -> bool:
 def as_tensor(recorder: Any, op: str, number: Value, tensor: TensorV) -> TensorV | None:
     """An open number beside a tensor as a 0-dim tensor that makes no difference to the result; None in other cases."""
     dtype = tensor.tracer._meta.dtype
-    if op not in ("+", "-", "*", "/") or not is_open(number) or dtype not in (dtypes.float32, dtypes.float64):
+    if op not in ("+", "-", "*", "/") or not is_open(number) or symbol(number) is not None:
+        return None
+    if dtype not in (dtypes.float32, dtypes.float64):
         return None
     return TensorV(recorder.scalar(number.source, dtype, tensor.tracer._meta.device))  # type: ignore[attr-defined]
 
 
-def beside_tensors(recorder: Any, operands: tuple) -> tuple:
-    """The operands of an elementwise op with 0-dim tensors in the place of symbols, where that makes no difference."""
+def beside_tensors(recorder: Any, op: Op, operands: tuple) -> tuple:
+    """The operands of an elementwise op with 0-dim tensors in the place of symbols that are no sizes, where that makes
+    no difference: there is a program for each set of sizes, but counters would give endless programs.
+    """
     tensors = [x._meta for x in operands if hasattr(x, "_meta")]
-    if not any(m.ndim for m in tensors):
+    wide = [m for m in tensors if m.ndim]
+    dtype = dtypes.int64 if not wide or wide[0].dtype not in (dtypes.float32, dtypes.float64) else wide[0].dtype
+    if op.name.startswith("pow"):  # whole exponents are multiplied out
         return operands
-    return tuple([recorder.scalar(derived(x), dtypes.int64, tensors[0].device) if isinstance(x, Sym) else x
+    return tuple([recorder.scalar(derived(x), dtype, tensors[0].device) if wide and counts(x) else x
                   for x in operands])
+
+
+def counts(x: Any) -> bool:
+    """Is it a symbol that depends on other numbers than sizes?"""
+    return type(x) is Sym and any(atom.origin[1] is None for atom in x.facts.roots(x.terms))
 
 
 def scalar(number: int | float, meta: Meta) -> Tensor:
