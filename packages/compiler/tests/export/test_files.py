@@ -246,3 +246,14 @@ def test_edited_texts_are_an_error_or_a_program(example, data):
         program.module()(*args, **kwargs)
     except Exception as error:
         assert not isinstance(error, (SystemError, MemoryError))
+
+
+@pytest.mark.parametrize(("size", "offset"), [(1_000_000, 0), (2, 1_000_000)])
+def test_operations_that_a_model_would_not_use_stay_in_bounds(size, offset):
+    """A file may hold any operation: this one looks at memory beyond its tensor, if nobody checks."""
+    program = stored(export(lambda x: x + 1, (rushlight.ones(4),)))
+    call = f"as_strided(v0, size=({size},), stride=(1,), storage_offset={offset}, own_offset=0)"
+    source = f"graph(v0: float32[4] grad):\n  v1 = {call}  # float32[{size}] grad\n  return v1\n"
+    run = load(io.BytesIO(edited(program, {"graph.txt": lambda _: source.encode()}))).module()
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        run(rushlight.ones(4))
