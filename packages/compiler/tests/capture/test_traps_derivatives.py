@@ -370,3 +370,45 @@ def test_saved_and_changed(check):
 
     for change in (lambda h, b: h.mul_(2), lambda h, b: b.add_(1), lambda h, b: h.detach().add_(1), lambda h, b: None):
         type(check)()(lambda compile, change=change: scenario(compile, change), captured=None)
+
+
+def test_gradients_of_a_leaf_that_was_changed_in_between(check):
+    """A leaf stays the same leaf: gradients of results that were computed before its change go to it, too."""
+
+    def scenario(compile):
+        w, v = leaf(), leaf(1.0, 2.0, 3.0)
+
+        def f(x):
+            h = w * 2 + v
+            with torch.no_grad():
+                w.add_(1)
+            (a,) = grad(h.sum(), w, retain_graph=True)
+            (b,) = grad((h * w.exp()).sum(), w, allow_unused=True, retain_graph=True)
+            (h.sum() + w.sum()).backward()
+            h.sum().backward()
+            return a, b
+
+        c = compile(f)
+        return [c(torch.ones(3)) for _ in range(3)], w, v, w.grad._version
+
+    check(scenario)
+
+
+def test_a_changed_value_that_a_later_gradient_needs(check):
+    def scenario(compile):
+        w, v = leaf(), leaf(1.0, 2.0, 3.0)
+
+        def f(x):
+            with torch.no_grad():
+                v.add_(0.1)
+            h = w * v
+            with torch.no_grad():
+                v.mul_(2)
+            return grad(h.sum(), w)
+
+        try:
+            return compile(f)(torch.ones(3)), w, v
+        except RuntimeError as error:
+            return str(error).partition(":")[0]
+
+    check(scenario, captured=None)

@@ -623,3 +623,63 @@ def test_functional_call(check, tied):
         return runs(compile, step, model), [p.grad for p in model.parameters()]
 
     check(scenario, captured=None)
+
+
+def test_a_parameter_that_is_read_after_the_step_only(check):
+    def scenario(compile):
+        w, v = torch.tensor([1.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+        buffer = torch.zeros(1)
+        optimizer = torch.optim.SGD([v], lr=0.1)
+
+        def step(x):
+            (w * 2).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                buffer.lerp_(v, 0.5)
+            return w.grad
+
+        c = compile(step)
+        seen = []
+        for i in range(4):
+            v.grad = torch.ones(1) * i
+            seen.append(c(batch()))
+        return seen, buffer, v
+
+    check(scenario)
+
+
+def test_data_set_before_and_after_a_step(check):
+    def scenario(compile):
+        w, v = torch.tensor([1.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+        optimizer = torch.optim.SGD([v], lr=0.1)
+
+        def step(x):
+            w.data.clamp_(-0.5, 0.5)
+            (w * v).sum().backward()
+            optimizer.step()
+            w.data = w.data * 0.9 + v.data * 0.1
+            optimizer.step()
+            w.data = w.data * 0.9 + v.data * 0.1
+            return w.grad
+
+        c = compile(step)
+        return [c(batch()) for _ in range(3)], w, v, w._version
+
+    check(scenario)
+
+
+def test_a_written_result_that_gradients_need(check):
+    def scenario(compile):
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+
+        def step(x):
+            h = torch.ones(2)
+            h.mul_(0.5)
+            return h, h * w
+
+        c = compile(step)
+        h, out = c(batch())
+        out.sum().backward()
+        return h, out.detach(), w, h._version
+
+    check(scenario, captured=None)

@@ -23,13 +23,16 @@ def backward(session: Session, roots: list[Value], gradients: list[Value], keep:
              inputs: list[Value] | None) -> None:
     """`autograd.backward(roots, gradients)`: add the gradients of the leaves, or of `inputs`, to their `grad`."""
     recorder = session.recorder
-    wanted = None if inputs is None else _values(recorder, inputs)
+    wanted = None if inputs is None else {v for values in _values(recorder, inputs) for v in values}
     found = _run(session, roots, gradients, keep, create, wanted)
     with grad_mode(create):
+        totals: dict[Tracer, Tracer] = {}
         for value, gradient in found.items():
             leaf = (recorder.leaf_values if value in recorder.leaf_values else recorder.by_value)[value]
             if wanted is None or value in wanted:
-                session.gradients.add(session, leaf, gradient, create)
+                totals[leaf] = totals[leaf] + gradient if leaf in totals else gradient
+        for leaf, total in totals.items():
+            session.gradients.add(session, leaf, total, create)
 
 
 def gradient(session: Session, roots: list[Value], gradients: list[Value], inputs: list[Value], keep: bool,
@@ -37,13 +40,18 @@ def gradient(session: Session, roots: list[Value], gradients: list[Value], input
     """`autograd.grad(roots, inputs, gradients)`: the gradients of `inputs`; None or zeros for those not reached."""
     recorder = session.recorder
     wanted = _values(recorder, inputs)
-    found = _run(session, roots, gradients, keep, create, wanted)
+    found = _run(session, roots, gradients, keep, create, {v for values in wanted for v in values})
     results: list[Value] = []
-    for value in wanted:
-        if value in found:
-            results.append(recorder.value_of(found[value]))
+    for values in wanted:
+        parts = [found[value] for value in values if value in found]
+        if parts:
+            with grad_mode(create):
+                total = parts[0]
+                for part in parts[1:]:
+                    total = total + part
+            results.append(recorder.value_of(total))
         elif zeros:
-            m = value.meta
+            m = values[-1].meta
             results.append(recorder.value_of(recorder.handle(prims.full, (0,), (m.shape, m.dtype, m.device))))
         elif unused:
             results.append(NONE)
@@ -52,16 +60,23 @@ def gradient(session: Session, roots: list[Value], gradients: list[Value], input
     return results
 
 
-def _values(recorder: Recorder, inputs: list[Value]) -> list[GraphValue]:
-    """What the tensors are in the graph that gradients are asked of."""
+def _values(recorder: Recorder, inputs: list[Value]) -> list[list[GraphValue]]:
+    """What the tensors are in the graph that gradients are asked of: a leaf has a value for each time it was changed.
+    """
+    found = []
     for x in inputs:
         if not isinstance(x, TensorV) or not x.tracer._meta.requires_grad:
             raise Abort("the gradient of something that requires none")
-    return [recorder.current(x.tracer) for x in inputs]  # type: ignore[attr-defined]
+        tracer = x.tracer
+        now = recorder.current(tracer)
+        known = [v for table in (recorder.by_value, recorder.leaf_values) for v, t in table.items()
+                 if t is tracer and v is not now and v.meta.requires_grad]
+        found.append([*known, now])
+    return found
 
 
 def _run(session: Session, roots: list[Value], gradients: list[Value], keep: bool, create: bool,
-         wanted: list[GraphValue] | None) -> dict[GraphValue, Tracer]:
+         wanted: set[GraphValue] | None) -> dict[GraphValue, Tracer]:
     """Extend the graph by gradients: of the leaves, or of `wanted`; those with a `create` have a history themselves."""
     from rushlight.compiler.aot.joint import flow_back, gradients_of  # only programs with gradients need autograd
 
@@ -78,7 +93,7 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
         session.gradients.watch(session, leaf)
     ends = {*recorder.leaf_values, *(wanted or ())}
     if wanted is not None:
-        nodes = _on_the_way(recorder, nodes, set(wanted))
+        nodes = _on_the_way(recorder, nodes, wanted)
     with grad_mode(create):
         start: dict[GraphValue, Any] = {}
         for root, value, given in zip(roots, values, gradients, strict=True):

@@ -46,6 +46,7 @@ class Builder:
         self.sources: dict[Source, str] = {}
         self.made: dict[int, str] = {}
         self.memory: dict[int, tuple[str, int]] = {}  # outputs that are a tensor's memory, and after how many calls
+        self.changed: set[GraphValue] = set()  # outputs whose version is set afterwards
         self.keep: list[Any] = []
         self.lines: list[str] = []
         self.building: set[int] = set()
@@ -222,6 +223,7 @@ class Builder:
         self.memory[id(tracer)] = name, self.calls
         if times and not node.meta.requires_grad:  # what is saved for gradients must stay at its version
             self.lines.append(f"written({name}, {times})")
+            self.changed.add(node)
         return name
 
     def _view(self, tracer: Tracer) -> str:

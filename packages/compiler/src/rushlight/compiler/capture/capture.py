@@ -131,6 +131,9 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     start = len(writer.lines)
     run = Run(session, epilogue, plan)
     _name_inputs(session, writer, epilogue, run)  # they need the names of their sources
+    for tracer in [session.recorder.by_value.get(v) for part, _ in epilogue.later for v in part.inputs]:
+        if tracer is not None:
+            _name_input(session, writer, epilogue, run, tracer)
     guards.write(session.tree, len(plan.args), tuple(plan.kwargs))
     run.write_key(writer, guards)
     for source, name in epilogue.sources.items():

@@ -59,7 +59,7 @@ class Epilogue(Builder):
         if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
             raise Abort("print to a stream that the program exchanges")
         self._keep_checks()
-        history.check(recorder, self.outputs)
+        history.check(recorder, self.outputs, self.changed)
         self.writer.held.update(replay.FUNCTIONS)
         self._cut(starts)
         return text
@@ -75,7 +75,7 @@ class Epilogue(Builder):
                  gradients: list[tuple[Tracer, Value]]) -> None:
         """Add the writes between two calls that run as they are."""
         effects = []
-        for target, value, times in flush:
+        for target, value, times, new in flush:
             if target._origin is not None:
                 name = self.source(target._origin)
             else:
@@ -84,8 +84,7 @@ class Epilogue(Builder):
                     continue  # nobody has seen it yet
                 if target._meta.requires_grad:
                     raise Abort("a tensor with a history that is changed after a call that saw it")
-            if target in self.recorder.stages.replaced:
-                new, _ = self.recorder.stages.replaced[target]
+            if new is not None:
                 effects.append(f"{name}.data = {self.build(self.recorder.value_of(new))}")
                 continue
             counted = f", {times}" if times != 1 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.graph.ir import Node, Value
@@ -21,8 +21,10 @@ def spent_nodes(recorder: Recorder) -> set[Node]:
     return spent
 
 
-def check(recorder: Recorder, outputs: list[Value]) -> None:
-    """Leave to eager execution results whose gradients are an error, or end at a leaf that is no input."""
+def check(recorder: Recorder, outputs: list[Value], changed: set[Value]) -> None:
+    """Leave to eager execution results whose gradients are an error, or end at a leaf that is no input; or need an
+    output whose version is set afterwards (`changed`).
+    """
     if recorder.freed or not (recorder.leaf_values or recorder.stale or recorder.functions):
         return
     from rushlight.compiler.aot.joint import saved_by  # only programs with gradients need rushlight-autograd
@@ -35,6 +37,16 @@ def check(recorder: Recorder, outputs: list[Value]) -> None:
             raise Abort("a result with gradients through a Function that the program defines")
         if node.outputs[0] in recorder.leaf_values:
             raise Abort("a result with gradients for a leaf that the program made or changed")
-        if any(recorder.written_over(value, node) for value in saved_by(node)):
+        saved = saved_by(node)
+        if any(recorder.written_over(value, node) for value in saved):
             raise Abort("a result whose gradients need a value that was changed in place")
+        if any(_memory_of(value) in changed for value in saved):
+            raise Abort("a result whose gradients need one that was written, at a version that it has not yet")
         live.update(x for x in node.inputs if isinstance(x, Value) and x.meta.requires_grad)
+
+
+def _memory_of(value: Any) -> Any:
+    """What a value is a view of."""
+    while isinstance(value, Value) and value.node is not None and value.node.op.kind == "view":
+        value = value.node.inputs[0]
+    return value

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_ZEROS = 1 << 22  # how large the operands of a call may be that only checks indices
 Changes = Callable[[tuple], bool]
-Flush = list[tuple["Tracer", Value, int]]
+Flush = list[tuple["Tracer", Value, int, "Tracer | None"]]
 
 
 class Past(NamedTuple):
@@ -50,9 +50,11 @@ class Stages:
         self.unchanged: list[dict[Tracer, None]] = []  # of each call: what it must not change
         self.births: dict[Value, int] = {}  # how many calls came before an input of the graph was read
         self.read: dict[Tracer, int] = {}  # how many came before the present value of a tensor
+        self.stored: dict[Value, tuple[Tracer, int]] = {}  # what was written to existing tensors, after how many calls
         self.past: dict[Tracer, list[Past]] = {}  # of tensors of the program that were changed after calls
         self.held: set[Tracer] = set()  # the tensors of the program that a call changed
-        self.replaced: dict[Tracer, tuple[Tracer, int]] = {}  # tensors that got another's memory, and in which epoch
+        self.replaced: dict[Tracer, int] = {}  # tensors that got other memory, and in which epoch
+        self.memory: dict[Tracer, Tracer] = {}  # whose memory they got since the last call
         self.lost: dict[Value, int] = {}  # values whose memory is written over, and in which stage at the end
         self._flushed: dict[Tracer, tuple[int, int]] = {}
 
@@ -64,13 +66,17 @@ class Stages:
         return done
 
     def flush(self) -> Flush:
-        """The writes to existing tensors since the last call: tensor, value, how often it was written."""
+        """The writes to existing tensors since the last call: tensor, value, how often it was written, and the tensor
+        of the program whose memory it got, if it did.
+        """
         done = []
         for t in [*self.recorder.inputs_by_source(), *self.past]:
             count, silent = self._flushed.get(t, (0, 0))
             if t._count != count:
-                done.append((t, settled(self.recorder, t._node), t._count - count - t._silent + silent))
+                times = t._count - count - t._silent + silent
+                done.append((t, settled(self.recorder, t._node), times, self.memory.get(t)))
                 self._flushed[t] = t._count, t._silent
+        self.memory.clear()
         return done
 
     def look(self, root: Tracer) -> None:
@@ -95,10 +101,9 @@ class Stages:
             return False
         if any(past.value is value for held in self.held for past in self.past[held]):
             return True
-        tracer = self.recorder.by_value.get(value)
+        tracer, start = self.stored.get(value, (self.recorder.by_value.get(value), self.births.get(value, 0)))
         if tracer is None or tracer._origin is None:
             return False
-        start = self.births.get(value, 0)
         if any(changes((self.recorder.real(tracer),)) for changes in self.changes[start:]):
             return True
         for unchanged in self.unchanged[start:]:
@@ -117,12 +122,13 @@ class Stages:
         root._node = self.recorder.new_input(root)
         self.births[root._node] = len(self.changes)
 
-    def written(self, root: Tracer, before: Value | None) -> None:
-        """The program writes to a tensor, which was `before`."""
+    def written(self, root: Tracer, before: Value | None, after: Value) -> None:
+        """The program writes to a tensor, which was `before` and is `after`."""
         if before is not None:
             self.lost.setdefault(before, len(self.changes))
         if root._origin is not None:
             self.read[root] = len(self.changes)
+            self.stored[after] = root, len(self.changes)
         elif before is not None and self.changes:
             self._remember(root, before)
 

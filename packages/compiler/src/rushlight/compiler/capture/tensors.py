@@ -156,7 +156,7 @@ class Recorder:
             if tracer._node is None:
                 tracer._node = self.new_input(tracer)
         elif tracer._node is None or tracer._seen != root._epoch:
-            if root in self.stages.replaced and tracer._seen < self.stages.replaced[root][1]:
+            if root in self.stages.replaced and tracer._seen < self.stages.replaced[root]:
                 raise Abort("a view of memory that a tensor had before its data was set")
             tracer._node, tracer._seen = self._view_node(tracer), root._epoch
         return tracer._node
@@ -166,7 +166,7 @@ class Recorder:
         found = step.nodes.get(tracer._root._epoch)
         if found is None:
             parent = self.current(tracer._parent)
-            metas = step.op.infer_metas((tracer._parent, *_hints(step.numbers)), step.params)
+            metas = step.op.infer_metas((tracer._parent, *step.numbers), step.params)
             grad = tracer._meta.requires_grad  # as it was when the view was made, whatever the mode is now
             metas = metas.with_grad(grad) if isinstance(metas, Meta) else tuple([m.with_grad(grad) for m in metas])
             found = self.graph.call(step.op, (parent, *step.numbers), step.params, metas)
@@ -187,12 +187,12 @@ class Recorder:
         """Record one op call."""
         if op.random and op.name != "empty":
             return self._draw(draw_of(op, operands, params))
-        if any(type(x) is Sym for x in operands) and op.kind != "view":
-            operands = self._numbers(op, operands)
-        operands = tuple([x if type(x) is Sym else self._operand(op, i, x) for i, x in enumerate(operands)])
+        if any(type(x) is Sym for x in operands) and op.kind in ("elementwise", "inplace"):
+            operands = beside_tensors(self, op, operands)
+        operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
         if op.mutates:
             return self._mutate(op, operands, params)
-        metas = op.infer_metas(_hints(operands), params)
+        metas = op.infer_metas(operands, params)
         if metas is None:
             raise Abort(f"the shape of {op.name} depends on data")
         if op.kind == "view":
@@ -205,12 +205,6 @@ class Recorder:
         metas = tuple([_with_grad(m, r) for m, r in zip(metas, records)])
         results = self.graph.call(op, nodes, params, metas)
         return tuple([self.tracer(m, n) for m, n in zip(metas, results)])
-
-    def _numbers(self, op: Op, operands: tuple) -> tuple:
-        """Operands without symbols: those that stand beside tensors become tensors, others are fixed."""
-        if op.kind in ("elementwise", "inplace"):
-            operands = beside_tensors(self, operands)
-        return tuple([x.__index__() if type(x) is Sym else x for x in operands])
 
     def _draw(self, item: Draw) -> Tracer:
         """A random tensor: made before the graph runs, and one of its inputs."""
@@ -341,11 +335,11 @@ class Recorder:
         before, target._node = target._node, self.current(new)
         if before is not None:
             self.stale[before] = None
-        self.stages.written(target, before)
+        self.stages.written(target, before, target._node)
         self.frozen.update((target, new))
         target._count += 1
         target._epoch += 1
-        self.stages.replaced[target] = new, target._epoch
+        self.stages.replaced[target], self.stages.memory[target] = target._epoch, new
         target._severed = a.requires_grad
 
     def assign(self, target: Tracer, value: Tracer, silent: bool = False) -> None:
@@ -364,7 +358,7 @@ class Recorder:
             self.stale[before] = None
         if target in self.frozen:
             raise Abort("an in-place change of memory that a new leaf shares")
-        self.stages.written(target, before)
+        self.stages.written(target, before, target._node)
         target._count += 1
         target._silent += silent
         target._epoch += 1
