@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 import subprocess
 import sys
 
@@ -33,7 +35,24 @@ def test_scripted_functions_compute_the_same():
     assert again(rushlight.zeros(2)).tolist() == [1, 1] and again(rushlight.ones(3)).tolist() == [2, 2, 2]
     with pytest.raises(RuntimeError, match="fit none of the 2"):
         again(rushlight.zeros(2), 3)
-    assert jit.export_opnames(again) == ["add", "mul"]
+    assert jit.export_opnames(again) == ["add", "mul"] and again(rushlight.ones(7)).tolist() == [2] * 7
+
+
+@jit.script
+def importable(x):
+    return x + 1
+
+
+def test_scripts_are_copied_and_pickled(model):
+    assert pickle.loads(pickle.dumps(importable)) is importable
+    assert copy.deepcopy([importable])[0](rushlight.ones(1)).item() == 2
+    model.eval()
+    for script in (jit.script(model), jit.load(stored(jit.trace(model, rushlight.ones(1, 2))))):
+        x = rushlight.ones(1, 2)
+        expected, twin = script(x).tolist(), copy.deepcopy(script)
+        with rushlight.no_grad():
+            script.linear.weight.add_(1)
+        assert twin(x).tolist() == expected != script(x).tolist()
 
 
 def test_compiled_callers_follow_scripts():

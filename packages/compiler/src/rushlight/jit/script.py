@@ -137,6 +137,14 @@ class ScriptFunction:
         self.save(file, _extra_files)
         return file.getvalue()
 
+    def __deepcopy__(self, memo: dict) -> ScriptFunction:
+        return ScriptFunction(copy.deepcopy(self._fn, memo), self.name)
+
+    def __reduce__(self) -> Any:
+        if allow.module_type(self._fn) is not None:
+            return ScriptFunction, (self._fn, self.name)
+        return self._fn.__qualname__  # by its name, as functions are
+
     def __repr__(self) -> str:
         return f"<ScriptFunction {self.name}>"
 
