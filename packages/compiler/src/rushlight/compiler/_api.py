@@ -15,7 +15,7 @@ from rushlight.compiler.backends import registry
 from rushlight.compiler.capture import allow
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-BUILT_IN = ("eager", "aot_eager", "inductor")
+BUILT_IN = ("eager", "aot_eager", "inductor", "numba")
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 

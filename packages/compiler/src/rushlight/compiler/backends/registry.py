@@ -27,6 +27,7 @@ _BUILT_IN = {
     "eager": "rushlight.compiler.backends.eager",
     "aot_eager": "rushlight.compiler.backends.aot_eager",
     "inductor": "rushlight.compiler.backends.inductor",
+    "numba": "rushlight.compiler.backends.numba",
     "onnxruntime": "rushlight.compiler.backends.onnxruntime",
     "openvino": "rushlight.compiler.backends.openvino",
 }

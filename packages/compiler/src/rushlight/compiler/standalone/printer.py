@@ -66,7 +66,7 @@ class Printer:
             self.sources.append("@kernel\n" + loop.source.replace("def kernel(", f"def {name}(", 1))
         for node in nodes:
             if getattr(node.op.numpy, "guard", None) is not None and node.outputs[0].meta.dtype.category < 2:
-                self._call_helper(f"no_zero({self._argument(node.inputs[1])})")
+                self._call_helper(f"no_zero({self.argument(node.inputs[1])})")
         for value in results:
             self.names[value] = self.variable(nodes[-1].op.name if len(results) == 1 else value.node.op.name)
             m = value.meta
@@ -78,23 +78,31 @@ class Printer:
         op = node.op
         row = ROWS.get(op.name)
         if row is None:
-            raise NotImplementedError(f"precompile: {op.name} has no form in numpy yet")
-        operands = [self._argument(x) for x in node.inputs]
+            self.without_form(node)
+            return
+        operands = [self.argument(x) for x in node.inputs]
         known = {name: _literal(p) for name, p in zip(op.params, node.params)}
         known |= dict(zip(op.operands, operands)) | {"operands": ", ".join(operands)}
         if op.variadic:
             known[op.operands[-1]] = ", ".join(operands[len(op.operands) - 1:])
         text = string.Formatter().vformat(row, (), known)
         self._include(text)
-        targets = []
-        for value in node.outputs:
-            self.names[value] = self.variable(op.name)
-            targets.append(self.names[value])
+        targets = self.results(node)
         if len(node.outputs) == 1 and row.startswith("tuple("):
             targets[0] += ","
         elif len(node.outputs) == 1 and node.outputs[0].meta.shape == () and op.kind != "view":
             text = f"np.asarray({text}, {_literal(node.outputs[0].meta.dtype)})"  # numpy gives numbers there
         self.lines.append(f"{', '.join(targets)} = {text}")
+
+    def without_form(self, node: Node) -> None:
+        """Add the lines of a call that numpy has no form for."""
+        raise NotImplementedError(f"precompile: {node.op.name} has no form in numpy yet")
+
+    def results(self, node: Node) -> list[str]:
+        """New variables for the results of a call."""
+        for value in node.outputs:
+            self.names[value] = self.variable(node.op.name)
+        return [self.names[v] for v in node.outputs]
 
     def _call_helper(self, text: str) -> None:
         self._include(text)
@@ -106,7 +114,8 @@ class Printer:
             if function is not None and function is not np:
                 self.functions.function(function)
 
-    def _argument(self, x: Any) -> str:
+    def argument(self, x: Any) -> str:
+        """An operand as Python."""
         return self.names[x] if isinstance(x, Value) else _literal(x)
 
 

@@ -1,0 +1,50 @@
+"""The backend `numba`: results, gradients and memory as in eager execution, and source that can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight import compiler
+
+nn = pytest.importorskip("rushlight.nn")
+pytest.importorskip("numba")
+
+
+def test_results_and_gradients():
+    torch.manual_seed(0)
+    x, weight = torch.randn(3, 4, requires_grad=True), torch.randn(2, 4, requires_grad=True)
+    target = torch.tensor([0, 1, 1])
+
+    def loss(x, weight):
+        return nn.functional.cross_entropy((x @ weight.t()).sin(), target)
+
+    compiled = torch.compile(loss, backend="numba", fullgraph=True)
+    expected = torch.autograd.grad(loss(x, weight), (x, weight))
+    got = torch.autograd.grad(compiled(x, weight), (x, weight))
+    for a, b in zip(got, expected):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_results_have_memory_and_strides_of_their_own():
+    x = torch.arange(6.0).reshape(2, 3)
+    flipped, copied, turned = torch.compile(lambda x: (x.flip(0), x.clone(), (x * 2).t()), backend="numba")(x)
+    assert turned.stride() == (1, 3) and turned.tolist() == (x * 2).t().tolist()
+    flipped.zero_(), copied.zero_()
+    assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def test_what_has_no_form_in_numpy_runs_eagerly(monkeypatch, capsys):
+    monkeypatch.setattr("rushlight.compiler._logs._wanted", frozenset(["kernels"]))
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    got = torch.compile(lambda x: torch.linalg.svdvals(x) * 2, backend="numba")(x)
+    np.testing.assert_allclose(got.numpy(), torch.linalg.svdvals(x).numpy() * 2, rtol=1e-6)
+    half = torch.compile(lambda x: x + 1, backend="numba")(x.bfloat16())
+    assert half.tolist() == [[3.0, 2.0], [2.0, 4.0]]
+    log = capsys.readouterr().err
+    assert "= eager_svd_1(input0)" in log and "def run(" in log and "run operation by operation" in log
+
+
+def test_it_is_listed():
+    assert "numba" in compiler.list_backends()
