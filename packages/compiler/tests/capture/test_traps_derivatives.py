@@ -384,7 +384,7 @@ def test_gradients_of_a_leaf_that_was_changed_in_between(check):
                 w.add_(1)
             (a,) = grad(h.sum(), w, retain_graph=True)
             (b,) = grad((h * w.exp()).sum(), w, allow_unused=True, retain_graph=True)
-            (h.sum() + w.sum()).backward()
+            (h.sum() + w.sum()).backward(retain_graph=True)
             h.sum().backward()
             return a, b
 
