@@ -138,6 +138,7 @@ def test_nothing_and_other_odd_operands():
         "index": [Sample((rows, np.array([[1], [0]]), np.array([0, 2])))],
         "view": [Sample((none,), ((3, 0),))],
         "amax": [Sample((rows > 1,), ((1,), True))],
+        "scatter_reduce": [Sample((-order, order % 2, -order - 1), (0, "mean", True))],
         "cat": [Sample((single, single[:0], rows[1]), (0,))],
     }
     check([(REGISTRY[name], tensors(s), s.params) for name, some in samples.items() for s in some])

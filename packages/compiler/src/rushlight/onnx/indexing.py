@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
+from rushlight.core import scalar as s
+from rushlight.onnx import scalars
 from rushlight.onnx.builder import Builder, Ref, same_size
 from rushlight.onnx.creation import filled
 from rushlight.onnx.table import Refused, refuse, row
@@ -210,7 +212,7 @@ def scatter_reduce(o: Builder, x: Ref, index: Ref, src: Ref, *, dim: int, reduce
     kind = x.dtype
     counts = Ref(o.Expand(o.number(int(include_self), kind), o.sizes(x.shape)).name, kind, x.meta)
     count = o.Max(_written(o, counts, index, 1, dim, "add"), 1)
-    return o.Div(made, count)
+    return o.Div(made, count) if kind.is_floating_point else scalars.FUNCTIONS[s.floor_divide](o, made, count)
 
 
 @row("repeat_indices")
