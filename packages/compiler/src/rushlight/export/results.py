@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.semantics import tensor as tensors
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.tensors import Tracer
@@ -57,6 +58,8 @@ def leaves_of(session: Session, result: Value) -> tuple[TreeSpec, list[Leaf]]:
         return TreeSpec(value.cls, context, tuple([take(child) for child in children]))
 
     def existing(value: Value) -> TreeSpec:
+        if isinstance(value, LateV):
+            raise Abort("a number from item() as result: return the tensor")
         if not isinstance(value, Obj):
             raise Abort(f"a {session.type_name(value)} as result")
         obj = value.obj

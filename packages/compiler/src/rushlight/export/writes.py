@@ -17,6 +17,8 @@ from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.core.tensor import Tensor
 from rushlight.export.results import leaves_of
 
+_USER = 9  # frames from here to the caller of `export`
+
 
 def replaced_buffers(name: str, session: Session) -> list[tuple[Tensor, GraphValue]]:
     """The buffers that the program replaces; raises or warns of other writes to what existed before the call."""
@@ -35,11 +37,11 @@ def replaced_buffers(name: str, session: Session) -> list[tuple[Tensor, GraphVal
                                    "that it is given; an exported program gets tensors alone: return what is new")
             found += _written(name, session, view, left_out)
     if session.printed:
-        left_out.append("the output (print)")
+        warnings.warn(f"{name}: what the program prints is left out", stacklevel=_USER)
     if left_out:
         warnings.warn(f"{name}: the program writes to {', '.join(left_out)}; an exported program keeps no state of "
                       "Python's, so this is left out. Use a buffer (register_buffer) for what has to be kept",
-                      stacklevel=4)
+                      stacklevel=_USER)
     return found
 
 
