@@ -227,8 +227,8 @@ def _cross_entropy_backward(
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
     scale = targets.spread(grad, targets.factors(index, counts, weight, grad.dtype), index, reduction)
     if lines.fits(x):
-        classes, *each = [_by_line(e, x.ndim, axis) for e in (target, largest, rest, scale)]
-        return cpu.cross_entropy_backward(x, classes, ignore_index, *each, axis)
+        classes, top, norm, scales = [_by_line(e, x.ndim, axis) for e in (target, largest, rest, scale)]
+        return cpu.cross_entropy_backward(x, classes, ignore_index, top, norm, scales, axis)
     result = checks.widened(x) - _by_line(largest, x.ndim, axis)
     result -= _by_line(rest, x.ndim, axis)
     np.exp(result, out=result)
