@@ -423,3 +423,27 @@ def test_sizes_and_what_is_read_after_a_step(check):
         return [c(torch.arange(n * 4.0).reshape(n, 4).sin()) for n in (3, 5, 8, 2, 13)]
 
     check(scenario, variants=2)
+
+
+@pytest.mark.parametrize("loss", [
+    lambda x, y: (x - y).pow(2).mean(), lambda x, y: (x - y).var() + x.softmax(0).std() * x.shape[0],
+    lambda x, y: (x - y).norm() / len(x)])
+def test_gradients_that_divide_by_sizes(check, loss):
+    def scenario(compile):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            result = loss(model(x), y)
+            result.backward()
+            optimizer.step()
+            return result.detach()
+
+        c = compile(step)
+        found = [c(torch.arange(n * 3.0).reshape(n, 3).sin(), torch.arange(n * 2.0).reshape(n, 2).cos())
+                 for n in (3, 5, 8, 2, 13)]
+        return found, list(model.state_dict().values())
+
+    check(scenario, variants=2)

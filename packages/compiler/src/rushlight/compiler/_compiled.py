@@ -23,7 +23,7 @@ class Compiled:
         self.entries: list[Entry] = []
         self.aborts: list[str] = []
         self.recompiles: list[str] = []
-        self.policy = Policy(options.get("dynamic"))
+        self.policy = Policy(options.get("dynamic"), fractions=True)
         self.captures = 0
         self.waiting = 0
         self.decides = True
@@ -154,7 +154,7 @@ class Compiled:
         """Forget all variants."""
         with self.lock:
             self.entries, self.aborts, self.recompiles = [], [], []
-            self.policy = Policy(self.options.get("dynamic"))
+            self.policy = Policy(self.options.get("dynamic"), fractions=True)
             self.waiting = self.outcomes = 0
             self.decides = True
 

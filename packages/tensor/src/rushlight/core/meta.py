@@ -23,19 +23,21 @@ from rushlight.core.errors import shape_text
 class Symbolic:
     """Base of what stands in the place of a size that is not known yet: compilers compute with shapes that hold such.
 
-    It passes for an int in `isinstance`. Arithmetic makes more of it; whoever needs the number itself is refused.
+    It passes for a number of its `kind` in `isinstance`. Arithmetic makes more of it; whoever needs the number itself
+    is refused.
     """
 
     __slots__ = ()
+    kind: type = int
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
-        return int
+        return type(self).kind
 
 
 def is_int(x: object) -> bool:
     """Is it a plain int (no bool), or stands for one?"""
-    return type(x) is int or isinstance(x, Symbolic)
+    return type(x) is int or isinstance(x, Symbolic) and x.kind is int
 
 
 class Size(tuple):
@@ -221,7 +223,7 @@ _numbers: dict[tuple[type, dtype], Meta] = {}
 def of_number(kind: type) -> Meta:
     """The weak metadata of a Python number of the given type (float follows the default dtype)."""
     if issubclass(kind, Symbolic):
-        kind = int
+        kind = kind.kind
     kind_dtype = dtypes.number_dtype(kind)
     key = (kind, kind_dtype)
     found = _numbers.get(key)

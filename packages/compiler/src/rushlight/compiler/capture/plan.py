@@ -22,7 +22,7 @@ from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.facts import Atom
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
 from rushlight.core.generator import default_generator
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
@@ -184,16 +184,16 @@ def _compiled(backend: Backend, options: dict, graph: Graph) -> Callable[[list],
     return backend(graph, [v.meta for v in graph.inputs], options)
 
 
-def _symbols(x: Any) -> Iterator[Sym]:
-    if type(x) is Sym:
+def _symbols(x: Any) -> Iterator[Any]:
+    if type(x) in SYMBOLS:
         yield x
     elif isinstance(x, (tuple, list)):
         for item in x:
             yield from _symbols(item)
 
 
-def _symbols_of(graph: Graph) -> Iterator[Sym]:
-    def of(m: Meta) -> Iterator[Sym]:
+def _symbols_of(graph: Graph) -> Iterator[Any]:
+    def of(m: Meta) -> Iterator[Any]:
         return _symbols((m.shape, m.strides))
 
     for value in graph.inputs:

@@ -19,7 +19,7 @@ from rushlight.compiler.capture.randomness import Draw
 from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Sym, replaced
+from rushlight.compiler.graph.symbolic import Sym, SymFloat, replaced
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
 
@@ -112,6 +112,8 @@ class Concrete:
 
     def value(self, x: Any) -> Any:
         """The number of a symbol; other things as they are."""
+        if type(x) is SymFloat:
+            return x.compute(self.value)
         if type(x) is not Sym:
             return x
         found = self._known.get(x)

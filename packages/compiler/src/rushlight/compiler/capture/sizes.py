@@ -32,7 +32,7 @@ from rushlight.compiler.capture.source import Source, path
 from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.value import Obj
 from rushlight.compiler.graph.facts import Atom, Facts, Fixed
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
 from rushlight.core.meta import Meta, contiguous_strides, meta, strides_in_order
 from rushlight.core.tensor import Tensor
 
@@ -59,17 +59,18 @@ class Policy:
     """What stays open in the captures of one function: learnt from call to call, or said by the user.
 
     `dynamic` True keeps all sizes open from the start, False none, None those that were seen to change.
+    With `fractions` operands in the graph may be floats that are computed from sizes (`SymFloat`).
     """
 
     def __init__(self, dynamic: bool | None = None,
-                 named: Mapping[str, Mapping[int, Named]] | None = None) -> None:
-        self.dynamic, self.named = dynamic, named or {}
+                 named: Mapping[str, Mapping[int, Named]] | None = None, fractions: bool = False) -> None:
+        self.dynamic, self.named, self.fractions = dynamic, named or {}, fractions
         self.seen: dict[str, Any] = {}  # metadata of tensors and values of numbers, by path
         self.changing: set[Place] = set()
 
     def copy(self) -> Policy:
         """Another policy that has learnt the same."""
-        made = Policy(self.dynamic, self.named)
+        made = Policy(self.dynamic, self.named, self.fractions)
         made.seen, made.changing = dict(self.seen), set(self.changing)
         return made
 
@@ -113,6 +114,7 @@ class Sizes:
         self.policy = policy
         self.fixed = dict(fixed)  # places of which the number is needed, and why
         self.facts = Facts()
+        self.facts.fractions = policy.fractions
         self.places: dict[Place, Any] = {}
         self.inputs: dict[Source, Meta] = {}  # metadata with symbols
         self.seen: dict[str, Any] = {}
@@ -210,9 +212,9 @@ class Sizes:
         return [(path(source), dim) for source, dim in [atom.origin for atom in atoms]]
 
 
-def _symbols(x: Any) -> Iterator[Sym]:
+def _symbols(x: Any) -> Iterator[Any]:
     """The symbols in arguments: nested containers, slices and tracers."""
-    if type(x) is Sym:
+    if type(x) in SYMBOLS:
         yield x
     elif isinstance(x, dict):
         yield from _symbols((*x.values(),))

@@ -60,6 +60,7 @@ class Facts:
         self.atoms: list[Atom] = []
         self.guards: dict[tuple, tuple[Terms, str, bool]] = {}
         self.open = True  # does the capture go on?
+        self.fractions = False  # may floats be computed from sizes? See `SymFloat`
         self._symbols: dict[frozenset, Sym] = {}
         self._parts: dict[tuple, Atom] = {}
         self._same: dict[int, int] = {}  # atoms that are guarded to be equal to an earlier one

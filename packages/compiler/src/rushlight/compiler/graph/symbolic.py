@@ -13,6 +13,7 @@ which starts again with that atom as a plain number (`Fixed`).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -122,6 +123,8 @@ class Sym(Symbolic):
 
     def _beside(self, other: Any) -> Any:
         """What an operation with something else than an int gives."""
+        if isinstance(other, SymFloat):
+            return NotImplemented
         if isinstance(other, (float, complex, np.generic, np.ndarray)):
             self._fix(f"it meets a {type(other).__name__}")
         return NotImplemented
@@ -140,9 +143,10 @@ class Sym(Symbolic):
         self._fix("it is needed as a float")
 
     def __truediv__(self, other: Any) -> Any:
-        self._fix("it is divided")
+        return fraction(self.facts, operator.truediv, self, other)
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: Any) -> Any:
+        return fraction(self.facts, operator.truediv, other, self)
 
     def __round__(self, digits: Any = None) -> Any:
         return self if digits is None else self._fix("it is rounded")
@@ -166,18 +170,73 @@ class Sym(Symbolic):
         self._fix("it is copied")
 
 
+class SymFloat(Symbolic):
+    """A float that is computed from symbols, such as `n / (n - 1)`: an operand of operations, of which nothing can be
+    asked. `compute` gives its value for a function that gives those of symbols; `terms` names all atoms in it.
+    """
+
+    __slots__ = ("facts", "terms", "hint", "compute")
+    kind = float
+
+    def __init__(self, facts: Facts, terms: Terms, compute: Callable[[Callable[[Any], Any]], float]) -> None:
+        self.facts, self.terms, self.compute = facts, terms, compute
+        self.hint = compute(lambda x: x.hint)
+
+    def _fix(self, *arguments: Any) -> NoReturn:
+        self.facts.fix(self.terms, "a float that is computed from it is needed")
+
+    __float__ = __int__ = __index__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _fix
+    __round__ = __floor__ = __ceil__ = __trunc__ = __pow__ = __rpow__ = __abs__ = __format__ = __reduce__ = _fix
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _fix
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if self.facts.open:
+            self._fix()
+        return f"float({self.facts.text(self.terms)})"
+
+
+def fraction(facts: Facts, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """The float `function(a, b)` of symbols and numbers, where the facts allow such."""
+    terms: Terms = {}
+    for x in (a, b):
+        if isinstance(x, (Sym, SymFloat)):
+            terms = {**terms, **dict.fromkeys(x.terms, 1)}
+        elif type(x) not in (int, float):
+            return NotImplemented
+    if not facts.fractions:
+        facts.fix(terms, "it is divided")
+
+    def part(x: Any, value: Callable[[Any], Any]) -> Any:
+        return x.compute(value) if isinstance(x, SymFloat) else value(x) if isinstance(x, Sym) else x
+
+    return SymFloat(facts, terms, lambda value: function(part(a, value), part(b, value)))
+
+
+def _operators(name: str) -> None:
+    function = getattr(operator, name)
+    setattr(SymFloat, f"__{name}__", lambda self, other: fraction(self.facts, function, self, other))
+    setattr(SymFloat, f"__r{name}__", lambda self, other: fraction(self.facts, function, other, self))
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    _operators(_name)
+setattr(SymFloat, "__neg__", lambda self: self * -1.0)  # noqa: B010
+SYMBOLS = (Sym, SymFloat)
+
+
 def has_symbols(x: Any) -> bool:
     """Is there a symbol in a nested tuple, or a slice?"""
     if isinstance(x, (tuple, list)):
         return any(map(has_symbols, x))
     if type(x) is slice:
         return has_symbols((x.start, x.stop, x.step))
-    return type(x) is Sym
+    return type(x) in SYMBOLS
 
 
-def replaced(x: Any, value: Callable[[Sym], Any]) -> Any:
+def replaced(x: Any, value: Callable[[Any], Any]) -> Any:
     """A nested tuple with `value(symbol)` in the place of symbols."""
-    if type(x) is Sym:
+    if type(x) in SYMBOLS:
         return value(x)
     if isinstance(x, tuple) and has_symbols(x):
         return type(x)([replaced(item, value) for item in x])

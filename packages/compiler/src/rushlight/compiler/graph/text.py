@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import Sym, SymFloat
 from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
@@ -85,6 +85,8 @@ def parse_meta(source: str, size: Callable[[str], Any] = int) -> Meta:
 
 def literal(x: Any, symbol: Callable[[Sym], str] = str) -> str:
     """A number, param or dtype as the text has it."""
+    if type(x) is SymFloat:
+        return str(x)
     if type(x) is Sym:
         return f"({symbol(x)})"
     if isinstance(x, dtype):
