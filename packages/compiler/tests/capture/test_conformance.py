@@ -5,16 +5,25 @@ from __future__ import annotations
 
 import bisect
 import calendar
+import collections
 import colorsys
 import copy
+import difflib
 import dis
 import fnmatch
+import fractions
 import functools
 import graphlib
 import heapq
+import html
+import ipaddress
+import json
+import keyword
 import ntpath
 import operator
 import posixpath
+import pprint
+import shlex
 import statistics
 import string
 import textwrap
@@ -151,6 +160,18 @@ CASES = [
     (functools.reduce, (operator.add, [1, 2, 3])), (order, ({"a": ["b"], "b": ["c"]},)), (sieve, (40,)),
     (words, ("the cat. The dog, the end",)), (hanoi, (4,)), (collect, ([1, 2, 3],)),
     (matrix_product, ([[1, 2], [3, 4]], [[5, 6], [7, 8]])),
+    (difflib.SequenceMatcher.ratio, (difflib.SequenceMatcher(None, "abcd", "bcde"),)),
+    (difflib.get_close_matches, ("appel", ["ape", "apple", "peach"])), (json.dumps, ({"a": [1, 2.5, None, "é"]},)),
+    (json.encoder.py_encode_basestring_ascii, ('a"b',)), (json.JSONEncoder().encode, ([1, {"k": True}],)),
+    (statistics.quantiles, ([1.0, 2.0, 3.0, 4.0],)), (statistics.pstdev, ([1.0, 2.0, 4.0],)),
+    (statistics.correlation, ([1.0, 2.0, 3.0], [1.0, 2.0, 2.5])), (statistics.harmonic_mean, ([2.0, 3.0],)),
+    (textwrap.shorten, ("one two three", 9)), (textwrap.wrap, ("one two three four", 8)),
+    (heapq.merge, ([1, 4], [2, 3])), (heapq.nlargest, (2, [5, 1, 4])), (bisect.insort, ([1, 3], 2)),
+    (shlex.quote, ("a b",)), (shlex.split, ("a 'b c'",)), (fractions.Fraction.limit_denominator,
+                                                          (fractions.Fraction(31, 100), 7)),
+    (collections.Counter.most_common, (collections.Counter("abca"),)), (html.escape, ("<a&b>",)),
+    (keyword.iskeyword, ("for",)), (string.Template("$a-$b").substitute, ({"a": 1, "b": 2},)),
+    (pprint.pformat, ([1, {"a": (2,)}],)), (ipaddress.IPv4Address._ip_int_from_string, ("1.2.3.4",)),
     (queens, (5,)), (use_stack, (2,)), (use_stack, (9,)), (strings, ("banana split",)),
 ]
 
