@@ -8,6 +8,7 @@ from __future__ import annotations
 import cmath
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from llvmlite import ir
@@ -48,11 +49,18 @@ _KINDS = ("load", "store", "scratch", *_OWN)
 
 
 def _tag(builder: Any, instruction: Any, kind: str) -> None:
-    module = builder.module
-    domain = module.add_metadata(["rushlight"])
-    scopes = {name: module.add_metadata([f"rushlight {name}", domain]) for name in _KINDS}
-    instruction.set_metadata("alias.scope", module.add_metadata([scopes[kind]]))
-    instruction.set_metadata("noalias", module.add_metadata([scopes[other] for other in _KINDS if other != kind]))
+    known = _scopes.setdefault(builder.module, {})
+    if kind not in known:
+        module = builder.module
+        domain = module.add_metadata(["rushlight"])
+        scopes = {name: module.add_metadata([f"rushlight {name}", domain]) for name in _KINDS}
+        others = module.add_metadata([scopes[other] for other in _KINDS if other != kind])
+        known[kind] = module.add_metadata([scopes[kind]]), others
+    instruction.metadata["alias.scope"], instruction.metadata["noalias"] = known[kind]
+
+
+# What `_tag` adds to each module, by kind.
+_scopes: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def _loader(kind: str) -> Any:
