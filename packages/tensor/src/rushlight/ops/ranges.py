@@ -13,7 +13,7 @@ from rushlight.core.devices import as_device, cpu
 from rushlight.core.dtypes import dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import Meta, is_int, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor
@@ -91,7 +91,7 @@ def _ends(name: str, start: Any, end: Any, steps: Any, wanted: Any) -> tuple[Num
     found = as_dtype(name, wanted, floating.to_complex() if any_complex else floating)
     if any_complex and not found.is_complex:
         raise RuntimeError(f"{name}: inferred dtype complex can't be safely cast to passed dtype {found.name}")
-    return values[0], values[1], steps.__index__(), found
+    return values[0], values[1], steps if is_int(steps) else steps.__index__(), found
 
 
 @function(method=False, memo=True)

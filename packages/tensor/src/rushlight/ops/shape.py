@@ -12,7 +12,7 @@ from rushlight.core import declare, dtypes
 from rushlight.core.dtypes import dtype, named
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import export, extend_tensor, function
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import Meta, is_int, meta
 from rushlight.core.op import ErrorSample, Sample
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import as_dtype, sizes
@@ -160,7 +160,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     if len(sizes) == 0:
         raise RuntimeError("unflatten: sizes must not be empty")
     try:
-        parts = complete_shape("unflatten", tuple([int(s) for s in sizes]), shape[at])
+        parts = complete_shape("unflatten", tuple([s if is_int(s) else int(s) for s in sizes]), shape[at])
     except RuntimeError as error:
         raise RuntimeError(
             f"unflatten: sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]}): {error}"

@@ -11,7 +11,7 @@ from rushlight.core.declare import structured, view
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format
-from rushlight.core.meta import Meta, Symbolic, meta
+from rushlight.core.meta import Meta, Symbolic, is_int, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.view import strided
@@ -273,8 +273,8 @@ def split(
     at = check_dim("split", dim, input.ndim)
     total = input.shape[at]
     if isinstance(split_size_or_sizes, (tuple, list)):
-        return split_op.apply((input,), (tuple([int(s) for s in split_size_or_sizes]), at))
-    size = int(split_size_or_sizes)
+        return split_op.apply((input,), (tuple([s if is_int(s) else int(s) for s in split_size_or_sizes]), at))
+    size = split_size_or_sizes if is_int(split_size_or_sizes) else int(split_size_or_sizes)
     if size < 0 or size == 0 and total:
         raise RuntimeError(f"split: split_size must be positive, got {size}")
     whole, rest = divmod(total, size) if size else (0, 0)

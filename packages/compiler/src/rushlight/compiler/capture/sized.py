@@ -24,8 +24,9 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
 
 KEPT = 256  # programs per graph
-# Where sizes never come twice, compiling for each is a waste: after so many programs only sizes that come again are.
-EAGERLY = 32
+# Compiling takes as long as a few eager calls, which is a waste where sizes never come twice: after so many programs
+# only sizes that come again are compiled, and others run operation by operation.
+EAGERLY = 8
 
 
 class Program(NamedTuple):
