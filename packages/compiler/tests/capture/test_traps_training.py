@@ -385,3 +385,24 @@ def test_parameters_exchanged_inside(check, how):
         return [c(torch.ones(1)) for _ in range(3)], w, b
 
     check(scenario, captured=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_results_with_a_history_beside_a_step(backend):
+    """Of two results only one needs what the step changes: the gradients of the other are no error."""
+    found = []
+    for compiled in (False, True):
+        w, v = torch.tensor([0.5, -1.0], requires_grad=True), torch.tensor([1.5, 2.0], requires_grad=True)
+        optimizer, log = torch.optim.SGD([v], lr=0.1), []
+
+        def step(x, w=w, v=v, optimizer=optimizer, log=log):
+            log.append((v * v.detach()).detach())
+            optimizer.step()
+            return w + x
+
+        c = torch.compile(step, backend=backend) if compiled else step
+        for _ in range(3):
+            v.grad = torch.ones(2)
+            c(torch.ones(2)).sum().backward()
+        found.append((w.grad.tolist(), v.tolist(), [t.tolist() for t in log]))
+    assert found[0] == found[1]

@@ -25,6 +25,9 @@ def check(recorder: Recorder, outputs: list[Value], changed: set[Value]) -> None
     """Leave to eager execution results whose gradients are an error, or end at a leaf that is no input; or need an
     output whose version is set afterwards (`changed`).
     """
+    if recorder.stages.changes and not recorder.freed and any(v.meta.requires_grad for v in outputs):
+        # Compiled, all results have one node: it would find that the step has changed what one of them needs.
+        raise Abort("a result with a history beside an optimizer's step")
     if recorder.freed or not (recorder.leaf_values or recorder.stale or recorder.functions):
         return
     from rushlight.compiler.aot.joint import saved_by  # only programs with gradients need rushlight-autograd
