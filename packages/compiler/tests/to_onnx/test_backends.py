@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,15 @@ def test_results_equal_eager(backend):
     for a, b in zip([*found[:3], found[3]["low"]], [*expected[:3], expected[3]["low"]], strict=True):
         assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_get_results_of_their_own(backend):
+    compiled = rushlight.compile(lambda x: (x @ x).relu(), backend=backend)
+    inputs = [rushlight.full((100, 100), float(i)) for i in range(4)]
+    compiled(inputs[0])
+    with ThreadPoolExecutor(4) as pool:
+        for x, found in zip(inputs * 50, pool.map(compiled, inputs * 50), strict=True):
+            assert found.amin().item() == found.amax().item() == 100 * x[0, 0].item() ** 2
 
 
 def test_results_lie_in_memory_as_eager_ones(backend):

@@ -7,6 +7,7 @@ one. Sessions are kept by the text of their graph.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -29,6 +30,7 @@ Run = Callable[[list[np.ndarray]], list[np.ndarray]]
 
 _KEPT = 64
 _sessions: OrderedDict[tuple, Run] = OrderedDict()
+_lock = threading.Lock()
 
 
 def compiled(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Callable[[list], list]:
@@ -76,10 +78,11 @@ def _session(backend: str, graph: Graph, start: Callable[[bytes], Run]) -> Run:
             found = start(b"".join(map(bytes, proto.Model(model, DEFAULT_OPSET).chunks())))
         except Exception as error:
             raise BackendError(f"compile(backend={backend!r}): {backend} refuses the model: {error}") from error
+    with _lock:
         _sessions[key] = found
+        _sessions.move_to_end(key)
         while len(_sessions) > _KEPT:
             _sessions.popitem(last=False)
-    _sessions.move_to_end(key)
     return found
 
 
