@@ -46,5 +46,44 @@ def test_what_has_no_form_in_numpy_runs_eagerly(monkeypatch, capsys):
     assert "= eager_svd_1(input0)" in log and "def run(" in log and "run operation by operation" in log
 
 
+@pytest.mark.parametrize("program", [
+    lambda x, i: x.gather(0, i[:, None]),
+    lambda x, i: x.index_select(0, i),
+    lambda x, i: nn.functional.embedding(i, x),
+    lambda x, i: x.scatter(0, i[:, None], 1.0),
+    lambda x, i: x.scatter_add(0, i[:, None], x),
+    lambda x, i: x.index_add(0, i, x[:1]),
+    lambda x, i: x.index_copy(0, i, x[:1]),
+    lambda x, i: nn.functional.nll_loss(x[:1], i),
+])
+@pytest.mark.parametrize("index", [-1, 3])
+def test_indices_outside_are_refused(program, index):
+    compiled = torch.compile(program, backend="numba")
+    for refused in (program, compiled):
+        with pytest.raises((IndexError, RuntimeError), match=f"{index} is out of bounds"):
+            refused(torch.arange(9.0).reshape(3, 3), torch.tensor([index]))
+
+
+def test_where_negative_indices_count_from_the_end():
+    def program(x, i):
+        return x.take(i), x.index_fill(0, i, 7.0), x[i]
+
+    x, i = torch.arange(9.0).reshape(3, 3), torch.tensor([-1, 0])
+    for a, b in zip(torch.compile(program, backend="numba")(x, i), program(x, i), strict=True):
+        assert a.tolist() == b.tolist()
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_parts_and_too_few_elements():
+    def program(x):
+        pairs = torch.stack((x, x.flip(0)), 1)
+        return torch.complex(x, x.flip(0)), torch.view_as_complex(pairs), x[:1].var(), x[:0].std(), x[:, None].var(1)
+
+    x = torch.tensor([float("inf"), 1.0, 0.0])
+    for a, b in zip(torch.compile(program, backend="numba")(x), program(x), strict=True):
+        np.testing.assert_array_equal(torch.view_as_real(a) if a.is_complex() else a,
+                                      torch.view_as_real(b) if b.is_complex() else b)
+
+
 def test_it_is_listed():
     assert "numba" in compiler.list_backends()

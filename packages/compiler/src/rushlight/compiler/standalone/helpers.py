@@ -167,7 +167,7 @@ def nll_loss(x, target, weight, ignore_index, reduction):
     rows = np.moveaxis(x, classes, -1).reshape(-1, x.shape[classes])
     index = target.reshape(-1).astype(np.int64)
     counts = index != ignore_index
-    index = np.where(counts, index, 0)
+    index = checked(np.where(counts, index, 0), rows.shape[1])
     factors = np.where(counts, 1 if weight is None else weight[index], 0).astype(x.dtype)
     loss = -factors * rows[np.arange(len(index)), index]
     if reduction == "none":
@@ -183,9 +183,10 @@ def whole_index(indices):
     return tuple([slice(None) if index is None else index for index in indices])
 
 
-def checked(index, size):
-    """Indices inside a dimension; IndexError for others. numpy would count negative ones from the end."""
-    if index.size and not (-size <= index.min() and index.max() < size):
+def checked(index, size, lowest=0):
+    """Indices from `lowest` up to the size of a dimension; IndexError for others, which numpy may count from the end.
+    """
+    if index.size and not (lowest <= index.min() and index.max() < size):
         raise IndexError(f"index {index.min()} or {index.max()} is out of bounds for a dimension of size {size}")
     return index
 
@@ -219,10 +220,12 @@ def index_put(x, values, *indices, accumulate):
     return result
 
 
-def along(x, index, source, dim, add):
-    """A copy of `x` with the parts of `source` put, or added, at the places `index` of a dimension."""
-    result = x.copy()
-    at = (*[slice(None)] * (dim % max(x.ndim, 1)), checked(index, x.shape[dim]))
+def along(x, index, source, dim, add, negative=False):
+    """A copy of `x` with the parts of `source` put, or added, at the places `index` of a dimension; `negative` ones
+    may count from its end.
+    """
+    result, size = x.copy(), x.shape[dim]
+    at = (*[slice(None)] * (dim % max(x.ndim, 1)), checked(index, size, -size if negative else 0))
     if add:
         np.add.at(result, at, source)
     else:
@@ -282,6 +285,25 @@ def scan(ufunc, x, dim, dtype, reverse):
     x = np.flip(x, dim) if reverse else x
     found = ufunc.accumulate(x, axis=dim, dtype=np.float64 if x.dtype == np.float32 else None).astype(dtype)
     return np.flip(found, dim) if reverse else found
+
+
+# complex numbers and statistics
+
+
+def complex_of(real, imag):
+    """Complex numbers of these parts; `real + 1j * imag` would turn infinite parts into NaN."""
+    result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real, np.complex64))
+    result.real, result.imag = real, imag
+    return result
+
+
+def var(x, dim, keepdim, correction):
+    """The variance, divided by `size - correction`; numpy's own prints warnings where that is not positive."""
+    count = np.array(int(np.prod([x.shape[d] for d in dim])), x.real.dtype)
+    apart = x - np.sum(x, axis=dim, keepdims=True) / count
+    squares = apart.real ** 2 + apart.imag ** 2 if x.dtype.kind == "c" else apart * apart
+    total = np.sum(squares, axis=dim, keepdims=keepdim)
+    return total / np.maximum(count - count.dtype.type(correction), 0)
 
 
 # checks
