@@ -121,3 +121,23 @@ def test_counter_becomes_something_else(check):
         return seen, box
 
     check(scenario)
+
+
+def test_a_place_that_leaves_the_tensor(check):
+    """The view is a result, so it is made after the write: that must not be when somebody notices."""
+    def scenario(compile):
+        def f(x, at):
+            x.add_(1)
+            try:
+                return x[at]
+            except IndexError:
+                return "outside"
+
+        g = compile(f)
+        seen = []
+        for size, at in [(5, 0), (5, 1), (5, 2), (5, 5), (5, -5), (5, -6), (6, 5), (7, 5), (8, 5), (5, 5), (2, 1)]:
+            x = torch.zeros(size)
+            seen += [g(x, at), x]
+        return seen
+
+    check(scenario)

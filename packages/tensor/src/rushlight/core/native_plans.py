@@ -151,8 +151,8 @@ def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remembe
     except MemoryError:
         return plan
     array = as_strided(memory, m.shape, [stride * m.dtype.itemsize for stride in m.strides])
-    places = op.places(m, *params) if op.places else range(1)
-    probes = range(min(places.stop, 2))
+    least, beyond = op.places(m, *params) if op.places else (0, 1)
+    probes = range(min(beyond, 2))
     parts = [op.numpy(array, *((number,) if op.places else ()), *params) for number in probes]
     part = parts[0]
     if part.dtype is not out.numpy or not part.flags.writeable or not np.may_share_memory(part, memory):
@@ -160,7 +160,7 @@ def view(plan: Callable, op: Op, metas: tuple, params: tuple, out: Meta, remembe
     offset, second = [x.__array_interface__["data"][0] - memory.ctypes.data for x in (part, parts[-1])]
     dims, strides = np.array(part.shape, np.int64), np.array(part.strides, np.int64)
     words = (
-        id(m), id(m.numpy), len(metas) - 1, offset, second - offset, -places.start, places.stop,
+        id(m), id(m.numpy), len(metas) - 1, offset, second - offset, -least, beyond,
         id(part.dtype), part.ndim, dims.ctypes.data, strides.ctypes.data, remember, part is array,
     )  # fmt: skip
     return native_function(c.VIEW, plan, words, out, op, params, m, m.numpy, part.dtype, dims, strides)

@@ -67,8 +67,8 @@ class Op:
     operand 0), `structured` (kernels per device), `inplace` (twin of an elementwise op that writes into operand 0).
     `bounded` is a limit, a quicker scalar definition for real operands, and the measure that must be at most the limit
     for all of them.
-    `places(input_meta, *params)` are the numbers that a view with a number takes, negative ones counting from the end;
-    a view with `anywhere` may lie outside of its operand.
+    `places(input_meta, *params)` are the least number that a view with a number takes, negative ones counting from the
+    end, and the first that is too large; a view with `anywhere` may lie outside of its operand.
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
     """
 
@@ -87,7 +87,7 @@ class Op:
     functional: Op | None = None
     random: bool = False
     counters: Callable[..., int] | None = None
-    places: Callable[..., range] | None = None
+    places: Callable[..., tuple[int, int]] | None = None
     anywhere: bool = False
     reference: Callable | None = None
     samples: Callable[[], list[Sample]] = list

@@ -231,6 +231,9 @@ class Recorder:
         if numbers:  # places are checked by the kernel, not by inference: try it on an array that takes no memory
             shape = _hints(base._meta.shape)
             op.numpy(np.broadcast_to(np.zeros((), base._meta.numpy), shape), *_hints(numbers), *_hints(params))
+            least, beyond = op.places(base._meta, *params)
+            if not all(least <= x < beyond for x in numbers):  # of symbols, a guard: the view of an input is made late
+                raise Abort(f"the view {op.name} of nothing, outside of a tensor")
         nodes: dict[int, Any] = {}
         records = any(state.records(op, (base,)))
         many = not isinstance(metas, Meta)
