@@ -73,6 +73,18 @@ def test_where_negative_indices_count_from_the_end():
         assert a.tolist() == b.tolist()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_quotients_at_the_ends(dtype):
+    def program(x, y):
+        return x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)
+
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = torch.from_numpy(np.array([low, high] * 3, dtype))
+    y = torch.from_numpy(np.array([1, 1, 3, 3, *[high if low == 0 else -1] * 2], dtype))
+    for a, b in zip(torch.compile(program, backend="numba")(x, y), program(x, y), strict=True):
+        assert a.tolist() == b.tolist()
+
+
 @pytest.mark.filterwarnings("error")
 def test_infinite_parts_and_too_few_elements():
     def program(x):

@@ -57,10 +57,10 @@ def fma(a, b, c):
 
 def truncate_divide(a, b):
     """The integer quotient towards zero; 0 where `b` is 0."""
-    if b == 0:
-        return b
+    if b == 0 or b == -1:  # numba gives 0 for the smallest integer divided by -1, which wraps
+        return a * b
     quotient = a // b
-    return quotient + 1 if quotient < 0 and quotient * b != a else quotient
+    return quotient + b // b if quotient < 0 and quotient * b != a else quotient  # numba adds 1 to uint64 as floats
 
 
 def truncate_remainder(a, b):
