@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import timeit
@@ -22,8 +23,9 @@ NEEDED = {
     "SAME": "test_one_list_by_two_paths", "DIFFERENT": "test_same_tensor_twice_without_writes",
     "ABSENT": "test_class_attribute_shadowed_by_instance", "COUNT": "test_length_after_append",
     "EMPTY": "test_hooks", "KEYS": "test_dict_order_matters", "BITS": "test_nan_and_zero_signs",
-    "TEXT": "test_property_and_its_replacement", "TAG": "test_class_attribute_in_base_shadowed",
-    "CODE": "test_code_swapped", "LEAVES": "test_different_leaves_become_one", "ASK": "test_full_becomes_empty",
+    "TEXT": "test_strings", "INTEGER": "test_property_and_its_replacement", "NAMES": "test_star_arguments",
+    "TAG": "test_class_attribute_in_base_shadowed", "CODE": "test_code_swapped",
+    "LEAVES": "test_different_leaves_become_one", "ASK": "test_full_becomes_empty",
     "MEMORY": "test_input_changed_in_place", "DISTINCT": "test_one_list_by_two_paths",
 }  # fmt: skip
 
@@ -144,6 +146,100 @@ def test_membership(check, at_once):
         return [*seen, c(torch.ones(1))]
 
     check(scenario, variants=2)
+
+
+def native_entries(call):
+    return sum("guard" in getattr(entry.run, "__globals__", {}) for entry in call._rushlight_state.entries)
+
+
+def test_calls_that_other_entries_answer_keep_none_in_python(monkeypatch):
+    monkeypatch.setattr(_config, "CALLS_BEFORE_NATIVE_GUARDS", 3)
+    factors = [2, 3, 4, 5]
+    call = torch.compile(lambda x, n: x * factors[n], dynamic=False)
+    for _ in range(6):
+        assert [call(torch.ones(1), n).item() for n in range(4)] == factors
+    assert native_entries(call) == 4
+
+
+def test_a_class_attribute_that_goes_before_the_guard_is_native(check, monkeypatch):
+    monkeypatch.setattr(_config, "CALLS_BEFORE_NATIVE_GUARDS", 1)
+
+    def scenario(compile):
+        class Base:
+            scales = [5.0]
+
+        class Derived(Base):
+            scales = [2.0, 3.0]
+
+        it = Derived()
+        c = compile(lambda x, scale: x * it.scales[0] if scale else x)
+        x = torch.ones(1)
+        seen = [c(x, True), c(x, False)]
+        del Derived.scales
+        return [*seen, *[c(x, scale) for _ in range(3) for scale in (False, True)]]
+
+    check(scenario, variants=3)
+
+
+def test_keywords_are_native_in_their_order_alone(at_once):
+    call = torch.compile(lambda x, **named: [(key, value * x) for key, value in named.items()])
+    x = torch.ones(1)
+    for _ in range(3):
+        assert [key for key, _ in call(x, a=x, b=x)] == ["a", "b"]
+    assert native_entries(call) == 1
+    assert [key for key, _ in call(x, b=x, a=x)] == ["b", "a"]
+    assert [key for key, _ in call(x, b=x, c=x)] == ["b", "c"]
+
+
+@pytest.mark.parametrize("number", [1000, -1000, (1 << 30) - 1])
+def test_equal_integers_are_the_same_however_they_came(at_once, number):
+    call = torch.compile(lambda x, n: x + n, dynamic=False)
+    x = torch.zeros(1, dtype=torch.float64)
+    for _ in range(60):
+        assert call(x, int(str(number))).item() == number
+    assert native_entries(call) == 1 and len(at_once) == 1  # never written anew
+    for other in (-number, number + 1, number - (1 << 30), number + (1 << 32), float(number), True):
+        assert call(x, other).item() == other
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_the_checks_in_python_raise(at_once, error, monkeypatch):
+    original, failing = guard_records._Record._python_check, []
+
+    def check_of(self, node, check):
+        function = original(self, node, check)
+
+        def run(v):
+            if failing:
+                raise error
+            return function(v)
+
+        return function and run
+
+    monkeypatch.setattr(guard_records._Record, "_python_check", check_of)
+    call, x = torch.compile(lambda x, more: x + 1 if more else x), torch.ones(1)
+    call(x, {1}), call(x, {1})
+    assert native_entries(call) == 1
+    failing.append(True)
+    if error is ValueError:  # as in Python's guard: it does not fit
+        assert call(x, {1}).item() == 2
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            call(x, {1})
+
+
+def test_the_collector_is_as_the_program_left_it(at_once):
+    call = torch.compile(lambda x: x + 1)
+    x = torch.ones(1)
+    try:
+        for switch in (gc.disable, gc.enable):
+            switch()
+            state = gc.isenabled()
+            for _ in range(3):
+                call(x)
+                assert gc.isenabled() is state
+    finally:
+        gc.enable()
 
 
 def test_nothing_is_kept_or_lost(at_once):

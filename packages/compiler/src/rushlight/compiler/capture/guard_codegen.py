@@ -12,7 +12,7 @@ from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
 
 MISS = type("Miss", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
-_FIRST = ("type", "tensor", "is", "eq", "not")
+FIRST = ("type", "tensor", "is", "eq", "not")
 
 
 def is_empty(cell: CellType) -> bool:
@@ -119,7 +119,7 @@ class GuardWriter:
                 self._load(node)
             name = self.name_of.get(node)
             if name is not None:
-                for check in sorted(node.checks, key=lambda c: (c[0] not in _FIRST)):
+                for check in sorted(node.checks, key=lambda c: (c[0] not in FIRST)):
                     where = path(node) if self.reason else ""
                     changed = where if check[:2] in (("eq", int), ("eq", float)) else None
                     self._check(self._failed(name, node, *check), f"{where}: {_words(check)}", changed)

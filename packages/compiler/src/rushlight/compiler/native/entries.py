@@ -9,6 +9,7 @@ anew after more calls.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from rushlight.compiler import _config
@@ -54,10 +55,12 @@ class Warming:
 
     def run(self, args: tuple, kwargs: dict) -> Any:
         """Answer a call in Python, and make the entry native when it is time."""
-        self.left -= 1
-        if self.left <= 0:
+        if self.left <= 0 and self._holds(args, kwargs):
             self.entry.run = self._native(args, kwargs) or self.python
-        return self.python(args, kwargs)
+            return self.python(args, kwargs)
+        result = self.python(args, kwargs)
+        self.left -= result is not MISS  # what other entries answer says nothing of this one
+        return result
 
     def again(self, args: tuple, kwargs: dict) -> Any:
         """Answer a call that the native guard could not tell of."""
@@ -71,9 +74,8 @@ class Warming:
     def _native(self, args: tuple, kwargs: dict) -> Callable | None:
         from rushlight.compiler.native.guard_records import native_guard  # it imports llvmlite
 
-        check = self._function([*self.until_tail, "    except Exception:", "        return MISS", "    return True"])
         made = native_guard(self.tree, self.count, self.keywords, list(self.sources), _unsure,
-                            lambda: check(args, kwargs) is True)
+                            lambda: self._holds(args, kwargs))
         if made is None:
             return None
         guard, results = made
@@ -84,6 +86,14 @@ class Warming:
             "    if found is UNSURE: return again(args, kwargs)", *self.tail[2:],
         ]  # fmt: skip
         return self._function(lines, guard=guard, UNSURE=UNSURE, again=self.again)
+
+    def _holds(self, args: tuple, kwargs: dict) -> bool:
+        """Does the Python guard pass?"""
+        return self._check(args, kwargs) is True
+
+    @cached_property
+    def _check(self) -> Callable:
+        return self._function([*self.until_tail, "    except Exception:", "        return MISS", "    return True"])
 
     def _function(self, lines: list[str], **more: Any) -> Callable:
         namespace = {**self.namespace, **more}

@@ -7,7 +7,7 @@ Python's; where it cannot tell it calls a Python function.
 The record is a list of instructions of `WIDTH` words: what to do, a register, three operands, a register. Registers
 hold borrowed references. That is safe because no user code runs meanwhile: only dicts whose keys are all strings are
 looked into, the garbage collector is off, and checks that are left to Python come last, when a tuple holds all they
-see.
+see and the collector may run again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rushlight.compiler.native.guard_objects import (
     CELL_CONTENT,
     MISSING,
     OK,
+    RAISED,
     START_COLLECTING,
     STOP_COLLECTING,
     UNSURE,
@@ -32,6 +33,7 @@ from rushlight.compiler.native.guard_objects import (
 from rushlight.kernels.cpu.calls_objects import (
     CLEAR,
     DATA,
+    DIGITS,
     FALSE,
     FLOAT_VALUE,
     LENGTH,
@@ -57,8 +59,8 @@ WIDTH, REGISTERS = 6, 1024
 (
     END, ARITY, ARGUMENT, KEYWORD, CONSTANT, ATTRIBUTES, ITEM, ELEMENT, CELL, GRAD,
     IS_TYPE, IS_TENSOR, IS, IS_NOT, SAME, DIFFERENT, ABSENT, PRESENT, COUNT, EMPTY, KEYS, BITS, TEXT, TAG,
-    CODE, LEAVES, ASK, MEMORY, DISTINCT,
-) = range(29)  # fmt: skip
+    CODE, LEAVES, ASK, MEMORY, DISTINCT, NAMES, INTEGER,
+) = range(31)  # fmt: skip
 
 
 def answer(self, args, count):
@@ -73,10 +75,12 @@ def answer(self, args, count):
     found = walk(record, table, own, args, registers, place)
     if found == OK:
         found = results(record, table, registers)
-        if found != 0 and word(word(place)) != END:
-            found = ask_python(table, own, word(place), registers, found)
-    if collecting != 0:
+    if collecting != 0:  # before Python runs, which may switch it itself
         call(known(own, START_COLLECTING))
+    if found > OK and word(word(place)) != END:
+        found = ask_python(table, own, word(place), registers, found)
+    if found == RAISED:
+        return 0
     if found == MISSING:
         call(known(table, CLEAR))
         return hold(table, item(self, 2))
@@ -192,6 +196,12 @@ def others(table, own, what, now, args, registers):
     elif what == TEXT:
         if a != x:
             return UNSURE
+    elif what == INTEGER:  # of one digit: `LENGTH` is where its size and sign stand
+        if a != x and (word(a + TYPE) != y or word(a + LENGTH) != word(x + LENGTH)
+                       or half(a + DIGITS) != half(x + DIGITS)):
+            return UNSURE
+    elif what == NAMES:
+        return keys(word(args + 8), now, x)
     elif what == LEAVES:
         return leaves(table, own, now, x, registers)
     elif what == DISTINCT:
@@ -212,7 +222,7 @@ def min_of(found):
 
 
 def ask_python(table, own, at, registers, found):
-    """Call the Python checks, which say True where one fails; the tuple, or MISSING, or UNSURE."""
+    """Call the Python checks, which say True where one fails; the tuple, or MISSING, or RAISED."""
     given = stack(64)
     for now in range(at, at + (1 << 40), 8 * WIDTH):
         if word(now) == END:
@@ -221,8 +231,10 @@ def ask_python(table, own, at, registers, found):
         for k in range(count):
             put_word(given + 8 * k, word(registers + word(places + 8 * k)))
         failed = call(known(table, VECTORCALL), word(now + 24), given, count, 0)
-        if failed != 0:
-            drop(table, failed)
+        if failed == 0:
+            drop(table, found)
+            return RAISED
+        drop(table, failed)
         if failed != known(table, FALSE):
             drop(table, found)
             return MISSING

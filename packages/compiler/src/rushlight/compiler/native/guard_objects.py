@@ -28,7 +28,7 @@ from rushlight.kernels.cpu.machine import call, half, put_word, stack, word
     NODE_EXTRAS, LEAF_HOOKS, FILL, VALUES_AT, OWN_LENGTH,
 ) = range(15)  # fmt: skip
 
-MISSING, UNSURE, OK = 0, 1, 2  # what an instruction answers
+MISSING, UNSURE, OK, RAISED = 0, 1, 2, 3  # what an instruction answers; the last: what Python's checks may do, too
 
 # Where fields lie in dicts and their keys, strings, cells and classes; checked when guards are installed.
 DICT_KEYS, DICT_VALUES = 32, 40

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer, needed
+from rushlight.compiler.capture.guard_codegen import FIRST, MISS, GuardWriter, Writer, needed
 from rushlight.compiler.capture.memory import changed_by
 from rushlight.compiler.capture.session import is_dict
 from rushlight.compiler.capture.source import Source, SourceTree
@@ -67,7 +67,7 @@ class _Record:
         self._choose_places()
         self._add(g.ARITY, x=self.count, y=len(self.keywords))
         if len(self.keywords) > 1:
-            raise Unsupported
+            self._add(g.NAMES, x=len(self.keywords), y=self._array([self._hold(name) for name in self.keywords]))
         for root in sorted(self.tree.roots.values(), key=lambda r: ("arg", "kwarg", "const").index(r.step)):
             self._walk(root)
         self._relations()
@@ -118,6 +118,8 @@ class _Record:
         for node in kept:
             self.place.setdefault(node, len(self.place))
         self.first_free = len(self.place)
+        if self.first_free > g.REGISTERS:
+            raise Unsupported
 
     def _register(self, node: Source) -> int:
         at = self.place.get(node)
@@ -158,12 +160,14 @@ class _Record:
             self._add(g.KEYWORD, x=self._hold(key), y=hash(key), to=to)
             return None
         if parent is not None and parent.step == "class_vars":  # a value of a class, whose tag is checked
+            if key not in parent.example:  # any more
+                raise Unsupported
             self._add(g.CONSTANT, x=self._hold(parent.example[key]), to=to)
             return None
         a, above = self._register(parent), _type_of(parent)
         if node.step == "vars":
             self._add(g.ATTRIBUTES, a, to=to)
-        elif node.step == "grad":
+        elif node.step == "grad" and above is not None and layouts.is_plain_tensor(above):
             self._add(g.GRAD, a, to=to)
         elif node.step == "cell" and parent.step == "const":
             self._add(g.CELL, x=self._hold(parent.example), to=to)
@@ -194,7 +198,7 @@ class _Record:
 
     def _checks(self, node: Source, kind: type | None) -> None:
         a = self._register(node)
-        for check in node.checks:
+        for check in sorted(node.checks, key=lambda check: check[0] not in FIRST):  # types before what lies inside
             if check[0] == "type" and check[1] is kind:
                 continue
             if not self._check(node, a, *check):
@@ -220,6 +224,8 @@ class _Record:
             case "eq" if detail[0] is float:
                 number = float(detail[1])
                 add(g.BITS, a, hold(number), hold(float), int(np.array(number).view(np.int64)))
+            case "eq" if detail[0] is int and abs(detail[1]) < 1 << 30:
+                add(g.INTEGER, a, hold(detail[1]), hold(int))
             case "eq" if detail[0] in (int, str):
                 add(g.TEXT, a, hold(detail[1]))
             case "len" if _sized(above):
