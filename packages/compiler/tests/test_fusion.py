@@ -21,6 +21,8 @@ from rushlight.compiler.graph.verify import verify
 from rushlight.compiler.lower.fuse import groups_of
 from rushlight.core.meta import meta
 from rushlight.core.op import meta_of, prims
+from rushlight.kernels.cpu.elementwise import ElementwiseKernel
+from rushlight.kernels.cpu.reduce import ReduceKernel
 
 rushlight.tensor(0)
 UNARY = ("neg", "exp", "tanh", "sigmoid", "relu")
@@ -177,6 +179,94 @@ def test_large_tensors_that_meet_themselves():
     x = graph.input(meta(rushlight.float32, (300, 200)))
     graph.output([graph.call(prims.add, (x, x))])
     assert compile_program(graph)([rushlight.ones(300, 200)])[0].tolist() == [[2.0] * 200] * 300
+
+
+def chain(a, b, dim):
+    """The program of two fused results and a fold of them, for operands laid out like two arrays."""
+    graph = Graph()
+    x, y = [graph.input(rushlight.from_numpy(v)._meta) for v in (a, b)]
+    value = graph.call(prims.add, (graph.call(prims.tanh, (graph.call(prims.mul, (x, 0.5)),)), y))
+    folded = graph.call(prims.exp, (graph.call(prims.neg, (value,)),))
+    graph.output([value, graph.call(prims.sum, (folded,), ((dim,), False, folded.meta.dtype))])
+    return compile_program(graph), graph
+
+
+def layouts():
+    """Pairs of operands for the same calls: plain, broadcast against 1, transposed, strided, of size 1, large."""
+    rng = np.random.default_rng(0)
+
+    def of(*shape):
+        return rng.uniform(-1, 1, shape)
+
+    for n, m in ((3, 4), (7, 33), (1, 5), (5, 1), (1, 1), (300, 200)):
+        yield of(n, m), of(n, m)
+        yield of(n, m), of(1, m)
+        yield of(n, 1), of(n, m)
+        yield of(1, 1), of(n, m)
+        yield of(m, n).T, of(n, m)
+        yield of(m, n).T, of(m, n).T
+        yield of(2 * n, m)[::2], of(n, 3 * m)[:, ::3]
+        yield of(n, m), np.broadcast_to(of(m), (n, m))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sizes_share_kernels_and_keep_their_layouts(dim):
+    made = set()
+    for a, b in layouts():
+        program, graph = chain(a, b, dim)
+        tensors = [rushlight.from_numpy(v) for v in (a, b)]
+        for got, want in zip(program(list(tensors)), interpret(graph, tensors), strict=True):
+            assert got._meta is want._meta
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
+        if tensors[0].shape == graph.outputs[0].meta.shape:  # else the first calls have a loop of their own
+            made.update(program.kernels)
+    assert len([kernel for kernel in made if isinstance(kernel, ElementwiseKernel)]) <= 2  # small folds are numpy's
+    assert len([kernel for kernel in made if isinstance(kernel, ReduceKernel)]) == 1
+
+
+@pytest.mark.parametrize("first, second", [
+    (0.0, -0.0), (1, True), (1.0, 2.0), (0.5, np.float32(0.1)), (float("nan"), 1.0),
+])  # fmt: skip
+def test_kernels_of_numbers_that_differ_are_different(first, second):
+    compiled = []
+    for number in (first, second, first):
+        graph = Graph()
+        x = graph.input(meta(rushlight.float64, (2, 3)))
+        graph.output([graph.call(prims.mul, (graph.call(prims.exp, (x,)), number))])
+        compiled.append(compile_program(graph))
+        got, want = compiled[-1]([rushlight.zeros(2, 3).double()])[0], np.full((2, 3), float(number))
+        np.testing.assert_array_equal(got.numpy(), want)
+        np.testing.assert_array_equal(np.signbit(got.numpy()), np.signbit(want))
+    a, b, c = [program.kernels[0] for program in compiled]
+    assert a is c and a is not b
+
+
+def test_kernels_of_other_wirings_and_dtypes_are_different():
+    def kernel(dtype, swapped):
+        graph = Graph()
+        x, y = [graph.input(meta(dtype, (2, 3))) for _ in range(2)]
+        operands = (graph.call(prims.exp, (x,)), graph.call(prims.neg, (y,)))
+        graph.output([graph.call(prims.sub, operands[::-1] if swapped else operands)])
+        program = compile_program(graph)
+        got = program([rushlight.ones(2, 3).to(dtype), rushlight.zeros(2, 3).to(dtype)])[0]
+        assert got.tolist()[0][0] == pytest.approx(-np.e if swapped else np.e, rel=1e-2)
+        return program.kernels[0]
+
+    kinds = [(dtype, swapped) for dtype in (rushlight.float32, rushlight.float64, rushlight.bfloat16)
+             for swapped in (False, True)]
+    assert len({kernel(*kind) for kind in [*kinds, *kinds]}) == len(kinds)
+
+
+def test_equal_graphs_have_equal_groups():
+    def sizes():
+        graph = Graph()
+        x, y, z = [graph.input(meta(rushlight.float32, (2, 3))) for _ in range(3)]
+        apart = [graph.call(prims.exp, (x,)), graph.call(prims.neg, (y,)), graph.call(prims.abs, (z,))]
+        graph.output([graph.call(prims.sub, (graph.call(prims.mul, (apart[0], apart[1])), apart[2]))])
+        return [[node.op.name for node in group.nodes] for group in groups_of(graph)]
+
+    kept = [sizes() for _ in range(20)]
+    assert all(groups == kept[0] for groups in kept)
 
 
 def test_the_log_of_kernels_shows_programs_and_loops(monkeypatch, capsys):

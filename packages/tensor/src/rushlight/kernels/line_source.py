@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,9 @@ def wide_dtype(compute: np.dtype) -> np.dtype:
     return np.dtype(np.float64) if compute.kind == "f" else compute
 
 
+@lru_cache(maxsize=256)
 def line_source(loop: LineLoop) -> str:
-    """Source of `kernel` for the loop."""
+    """Source of `kernel` for the loop. Kept, because it does not depend on sizes, and new ones ask for it again."""
     lines = [
         f"def kernel(lo, hi, layout, {', '.join(f'{name}_data' for name in loop.operands)}):",
         "    wide_vectors()",

@@ -102,6 +102,7 @@ class Concrete:
     def __init__(self, facts: Facts, values: dict[int, int]) -> None:
         self.facts, self.values = facts, values
         self._known: dict[Sym, int] = {}
+        self._metas: dict[Meta, Meta] = {}
 
     def allowed(self) -> bool:
         """Do the values lie in the ranges of their atoms, and do they agree with all guards on them?"""
@@ -128,7 +129,11 @@ class Concrete:
 
     def meta(self, m: Meta) -> Meta:
         """Metadata without symbols."""
-        return meta(m.dtype, self.params(m.shape), self.params(m.strides), m.device, m.requires_grad)
+        found = self._metas.get(m)
+        if found is None:
+            made = meta(m.dtype, self.params(m.shape), self.params(m.strides), m.device, m.requires_grad)
+            found = self._metas[m] = made
+        return found
 
     def graph(self, graph: Graph) -> Graph | None:
         """The graph for these values; None if an op would not give what the symbols say."""

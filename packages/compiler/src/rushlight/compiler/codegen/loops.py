@@ -10,9 +10,8 @@ import numpy as np
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Value
 from rushlight.compiler.lower.fuse import Group
-from rushlight.compiler.lower.scalars import compose
+from rushlight.compiler.lower.scalars import Folded, compose
 from rushlight.core import pointwise
-from rushlight.core import scalar as s
 from rushlight.core.large import NativeLoop
 from rushlight.core.meta import Meta, meta
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, ufunc_calls
@@ -72,7 +71,6 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     if nodes:
         accumulator = compute_dtype(out.numpy)
         inner = compose(nodes, operands, [node.inputs[0]])
-        folded = pre or (lambda element: element)
         kernel = reduce_kernel(
             combine,
             init,
@@ -80,7 +78,7 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
             out.numpy,
             acc_dtype=accumulator,
             finish=finish,
-            pre=lambda *elements: folded(s.cast(inner(*elements)[0], accumulator)),
+            pre=Folded(inner, accumulator, pre),
         )
     else:
         kernel = reduce_kernel(

@@ -238,6 +238,8 @@ def replaced(x: Any, value: Callable[[Any], Any]) -> Any:
     """A nested tuple with `value(symbol)` in the place of symbols."""
     if type(x) in SYMBOLS:
         return value(x)
-    if isinstance(x, tuple) and has_symbols(x):
-        return type(x)([replaced(item, value) for item in x])
+    if isinstance(x, tuple):
+        items = [replaced(item, value) for item in x]
+        if any(map(operator.is_not, items, x)):
+            return type(x)(items)
     return x

@@ -55,7 +55,8 @@ def groups_of(graph: Graph, fold: bool = True) -> list[Group]:
     groups: list[Group] = []
     home: dict[Node, Group] = {}
     for node in graph.nodes:
-        producers = {home[x.node] for x in node.inputs if isinstance(x, Value) and x.node is not None}
+        makers = [home[x.node] for x in node.inputs if isinstance(x, Value) and x.node is not None]
+        producers = list(dict.fromkeys(makers))  # in order, so that equal graphs have equal groups
         joined = _join(node, producers, home) if is_fusable(node) else None
         if joined is None:
             joined = Group([node])
@@ -63,7 +64,7 @@ def groups_of(graph: Graph, fold: bool = True) -> list[Group]:
         else:
             joined.nodes.append(node)
         home[node] = joined
-        joined.after |= producers - {joined}
+        joined.after |= {*producers} - {joined}
     return _ordered(_pruned(graph, _absorb(graph, groups, home)) if fold else groups)
 
 
@@ -149,7 +150,7 @@ def _closure(nodes: list[Node], group: Group) -> set[Node]:
     return needed
 
 
-def _join(node: Node, producers: set[Group], home: dict[Node, Group]) -> Group | None:
+def _join(node: Node, producers: list[Group], home: dict[Node, Group]) -> Group | None:
     """The group that a node can run in: one of those that made its operands, or None."""
     shape = node.outputs[0].meta.shape
     for group in sorted(producers, key=lambda g: -len(g.nodes)):

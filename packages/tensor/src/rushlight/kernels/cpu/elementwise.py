@@ -50,6 +50,7 @@ class ElementwiseKernel:
         self.grain = _grain(program)
         self._opaques = program.opaques()
         self._plans: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._loops: dict[tuple[Any, ...], tuple[str, tuple[str, ...]]] = {}
 
     def source(self, walks: Sequence[str] | None = None, rank: int = 1) -> str:
         """The generated Python source of a loop (by default the contiguous one)."""
@@ -59,8 +60,13 @@ class ElementwiseKernel:
 
     def loop(self, walks: tuple[str, ...], rank: int, tiled: bool = False) -> Callable[..., None]:
         """The native loop for a walk: `loop(lo, hi, [layout,] *outs, *ins)`, unchecked."""
-        loop = Loop(self.program, walks, rank, tiled)
-        return compile_source(loop_source(loop), loop.signature, self._opaques)
+        printed = self._loops.get((walks, rank, tiled))
+        if printed is None:
+            if len(self._loops) > 256:
+                self._loops.clear()
+            loop = Loop(self.program, walks, rank, tiled)
+            printed = self._loops[walks, rank, tiled] = loop_source(loop), loop.signature
+        return compile_source(*printed, self._opaques)
 
     def __call__(self, out: np.ndarray | tuple[np.ndarray, ...], *ins: Any) -> Any:
         """Compute into `out` (a tuple for definitions with several results) and return it."""

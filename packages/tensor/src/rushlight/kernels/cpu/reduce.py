@@ -61,6 +61,7 @@ class ReduceKernel:
         programs = (fold.pre, fold.combine, fold.finish)
         self._opaques = tuple(dict.fromkeys(opaque for program in programs for opaque in program.opaques()))
         self._plans: dict[tuple[Any, ...], Callable[..., None]] = {}
+        self._loops: dict[tuple[Any, ...], tuple[str, tuple[str, ...]]] = {}
 
     def __call__(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Fold the `axes` of the operands' common shape into `out`, whose shape is the rest, and return it."""
@@ -100,8 +101,7 @@ class ReduceKernel:
         tasks = results // keep.sizes[-1] * -(-keep.sizes[-1] // WIDTH) if columns else results
         chunk = _chunk(count, tasks, width)
         chunks = max(1, -(-count // chunk))
-        loop = FoldLoop(self.fold, columns, keep.rank, fold.rank, walks, partial=chunks > 1)
-        native = compile_source(fold_source(loop), loop.signature, self._opaques)
+        native = self._loop(columns, keep.rank, fold.rank, walks, chunks > 1)
         packed = [chunk, chunks, *keep.sizes, *fold.sizes, *keep.strides[0]]
         for k in range(len(ins)):
             packed += [*keep.strides[k + 1], *fold.strides[k]]
@@ -121,6 +121,16 @@ class ReduceKernel:
             gather(0, results, gather_layout, out, sums)
 
         return run_in_chunks
+
+    def _loop(self, *walk: Any) -> Callable[..., None]:
+        """The native loop for a way of walking through memory: see `FoldLoop`."""
+        printed = self._loops.get(walk)
+        if printed is None:
+            if len(self._loops) > 256:
+                self._loops.clear()
+            loop = FoldLoop(self.fold, *walk)
+            printed = self._loops[walk] = fold_source(loop), loop.signature
+        return compile_source(*printed, self._opaques)
 
     def _check(self, out: np.ndarray, ins: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
         if tuple(x.dtype for x in ins) != self.in_dtypes:
