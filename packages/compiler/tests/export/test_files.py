@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import io
 import json
@@ -114,6 +115,39 @@ def test_dataclasses_are_known_by_their_registered_name():
         register_dataclass(int)
 
 
+class Named(nn.Module):
+    """Names that exported and scripted modules have, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.code = nn.Linear(2, 2)
+        self.register_buffer("graph", rushlight.ones(2))
+        self.register_buffer("method", rushlight.ones(2), persistent=False)
+        self.original_name = nn.Parameter(rushlight.ones(2))
+        self.save, self._run = rushlight.ones(2), rushlight.ones(2)
+
+    def forward(self, x):
+        self.graph.add_(1)
+        return self.code(x) + self.graph + self.method + self.original_name + self.save + self._run
+
+
+def test_any_name_of_a_tensor_can_be_stored():
+    model, x = Named(), rushlight.ones(1, 2)
+    program = export(model, (x,))
+    script = rushlight.jit.script(copy.deepcopy(model))
+    script(x)
+    file = io.BytesIO()
+    rushlight.jit.save(script, file)
+    loaded = load(io.BytesIO(stored(program))).module(), rushlight.jit.load(io.BytesIO(file.getvalue()))
+    for module, seen in zip(loaded, (0, 1)):
+        again = rushlight.compile(copy.deepcopy(module), fullgraph=module is loaded[0])
+        assert set(module.state_dict()) == set(model.state_dict())
+        want = model.code(x) + 5 + seen
+        for run in (module, again):
+            assert rushlight.allclose(run(x), want + 1) and rushlight.allclose(run(x), want + 2)
+        assert "forward" in module.code and module.graph.nodes
+
+
 # files that were not made by `save`
 
 
@@ -185,6 +219,20 @@ def test_hostile_files_are_refused(example, name):
     file = edited(stored(example[2]), HOSTILE[name])
     with pytest.raises(RuntimeError, match=r"load: "):
         load(io.BytesIO(file))
+
+
+@pytest.mark.parametrize("name", ["__class__.parameters", "forward.__func__.__wrapped__", "_modules", "forward",
+                                  "train.x"])
+def test_names_reach_no_attributes(example, name):
+    def rename(signature):
+        spec = next(s for s in signature["inputs"] if s["kind"] == "CONSTANT_TENSOR")
+        signature["constants"][name] = signature["constants"].pop(spec["target"])
+        spec["target"] = name
+
+    before = {cls: dict(vars(cls)) for cls in type(example[2].module()).__mro__}
+    module = load(io.BytesIO(edited(stored(example[2]), with_json(rename)))).module()
+    assert all(dict(vars(cls)) == known for cls, known in before.items())
+    assert callable(module.forward) and callable(module.train) and isinstance(module._modules, dict)
 
 
 def test_compressed_files_are_refused(example):

@@ -50,15 +50,6 @@ class _PlainModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
 
-    def register_parameter(self, name: str, tensor: Tensor) -> None:
-        setattr(self, name, tensor)
-
-    def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
-        setattr(self, name, tensor)
-
-    def add_module(self, name: str, module: Any) -> None:
-        setattr(self, name, module)
-
 
 def _make_class(base: Any) -> type:
     class GraphModule(base):
@@ -68,9 +59,9 @@ def _make_class(base: Any) -> type:
             base.__init__(self)
             fields = self.__dict__
             fields["training"] = True
-            fields["_places"] = _fill(self, base, program)
             fields["_program"], fields["_specs"] = program, tuple(program.call_spec)
-            fields["_run"] = runner(program)
+            fields["_run"], fields["_places"] = runner(program), []
+            fields["_places"] += _fill(self, base, program)  # last, so that it sees which names are taken
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             tensors = [getattr(owner, name) for owner, name in self._places]
@@ -125,22 +116,44 @@ def _fill(module: Any, base: type, program: ExportedProgram) -> list[tuple[Any, 
 
 
 def place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:
-    """Put a tensor where its name says, in modules that are made for that; returns its module and name there."""
+    """Put a tensor where its name says, in modules that are made for that; returns where `getattr` finds it, and its
+    name there. No attribute that there is already is touched, whatever the name.
+    """
     *path, name = target.split(".")
     owner = module
     for part in path:
-        if getattr(owner, part, None) is None:
-            owner.add_module(part, base())
-        owner = getattr(owner, part)
+        children = vars(owner).get("_modules", vars(owner))
+        if children.get(part) is None and (children is not vars(owner) or not hasattr(owner, part)):
+            children[part] = base()
+        owner = children.get(part)
+        if not isinstance(owner, base):
+            raise ValueError(f"no name for a tensor of a module: {target!r}")
+    taken = hasattr(type(owner), name) or name in vars(owner)
+    held = vars(owner)
     if kind is InputKind.PARAMETER:
-        owner.register_parameter(name, tensor)
+        held = held.get("_parameters", held)
     elif kind is InputKind.BUFFER:
-        owner.register_buffer(name, tensor, persistent=persistent)
-    elif hasattr(type(owner), name) or name in vars(owner):
-        raise ValueError(f"no name for a tensor of a module: {target!r}")
-    else:
-        setattr(owner, name, tensor)
-    return owner, name
+        if not persistent and "_buffers" in held:
+            owner._non_persistent_buffers_set.add(name)
+        held = held.get("_buffers", held)
+    if held is vars(owner) and taken:
+        held = {}
+    held[name] = tensor
+    return _Hidden(held) if taken else owner, name
+
+
+class _Hidden:
+    """Tensors of a module that has other attributes of their names, such as `code`."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self._held = held
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_held" or name not in self._held:  # a copy that is being made has no `_held` yet
+            raise AttributeError(name)
+        return self._held[name]
 
 
 def runner(program: ExportedProgram) -> Callable[[list, list], list]:
