@@ -3,14 +3,17 @@ finds out, on random graphs."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
+import weakref
 
+import numpy as np
 import pytest
 
 import rushlight as torch
 from rushlight.compiler.codegen.program import Program
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.native.programs import ready
+from rushlight.compiler.native.programs import builtin, ready
 from rushlight.core.meta import meta
 from rushlight.core.op import prims
 from rushlight.ops.cross_entropy import cross_entropy
@@ -126,3 +129,25 @@ def test_memory_that_is_taken_over_twice():
     found, other = program(inputs)
     torch.testing.assert_close(found, (expected * (inputs[0].cumsum(1) > 0)).cumsum(0))
     torch.testing.assert_close(other, expected @ inputs[1])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_inputs_keep_their_arrays_while_other_threads_run(fails):
+    x, seen = torch.ones(4), []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
+    def kernel(result, exception, source, *numbers):
+        array = weakref.ref(x._array)
+        x._array = np.zeros(4, np.float32)  # as another thread may do it
+        seen.append((array() is not None, source == array().ctypes.data if array() is not None else None))
+        return 0
+
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    wrong = np.array([int(fails)])
+    steps = [("kernel", address, [(True, 0), (False, 0), (False, 0)]), ("check", 0, [(False, wrong.ctypes.data)])]
+    outputs = [(np.dtype(np.float32), (4,), x._meta)]
+    call = builtin(lambda x: "python", 1, outputs, [], 0, steps, tensors=True, long=True, held=[wrong])
+    array = weakref.ref(x._array)
+    result = call(x)
+    assert seen == [(True, True)] and array() is None
+    assert result == "python" if fails else result[0]._meta is x._meta

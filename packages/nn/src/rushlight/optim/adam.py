@@ -94,7 +94,8 @@ class Adam(Optimizer):
         states = [self.state[p] for p in group["params"]]
         columns = [[state.get(name) for state in states] for name in self._names(group)]
         numbers = found.numbers(*self._numbers(group).values())
-        if not found.repeated(group, *columns):
+        arrays = found.repeated(group, *columns)
+        if not arrays:
             return False
         many.adam_noted(found.table, 2 + len(columns), len(states), numbers)
         return True

@@ -84,11 +84,13 @@ class Batch:
         if self.small:
             quiet(lambda: small(self._arrays(columns, self.small), **options))
 
-    def repeated(self, group: dict[str, Any], *states: list[Tensor]) -> bool:
-        """Note where parameters, gradients and states lie, and count the change, if all is as in the last step; False
+    def repeated(self, group: dict[str, Any], *states: list[Tensor]) -> tuple | None:
+        """Note where parameters, gradients and states lie, and count the change, if all is as in the last step; None
         otherwise, and before there was a native step.
+
+        The step needs the arrays that this gives: meanwhile other threads may give tensors other ones.
         """
-        return self.gather is not None and self.gather(group["params"], *states) is True
+        return None if self.gather is None else self.gather(group["params"], *states)
 
     def numbers(self, *numbers: float) -> np.ndarray:
         """Options as an array, the same one as long as they do not change."""

@@ -94,7 +94,8 @@ class SGD(Optimizer):
         states = [[self.state[p].get("momentum_buffer") for p in group["params"]]] if momentum else []
         sign = -1.0 if group["maximize"] else 1.0
         numbers = found.numbers(as_float(group["lr"]), momentum, dampening, decay, sign)
-        if not found.repeated(group, *states):
+        arrays = found.repeated(group, *states)
+        if not arrays:
             return False
         many.sgd_noted(found.table, 2 + len(states), group["nesterov"], numbers)
         return True

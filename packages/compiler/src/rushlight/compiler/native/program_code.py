@@ -62,9 +62,7 @@ def answer(self, args, count):
     at = find_inputs(record, table, args, count, slots)
     at = find_places(record, block, at, slots, count)
     if word(record + 8 * LONG) != 0:
-        thread = call(known(own, SAVE_THREAD))
-        good = run(at, own, slots)
-        call(known(own, RESTORE_THREAD), thread)
+        good = run_beside_others(record, table, own, at, args, count, slots)
     else:
         good = run(at, own, slots)
     if block > 1:
@@ -122,6 +120,19 @@ def find_places(record, block, at, slots, count):
     for k in range(word(record + 8 * PLACES)):
         put_word(first + 8 * k, word(block + DATA) + word(at + 8 * k))
     return at + 8 * word(record + 8 * PLACES)
+
+
+def run_beside_others(record, table, own, at, args, count, slots):
+    """Run all steps while other threads run, which may give tensors other arrays."""
+    arrays, tensors = stack(MOST_SLOTS), count if word(record + 8 * TENSORS) != 0 else 0
+    for k in range(tensors):
+        put_word(arrays + 8 * k, hold(table, word(word(args + 8 * k) + known(table, ARRAY_SLOT))))
+    thread = call(known(own, SAVE_THREAD))
+    good = run(at, own, slots)
+    call(known(own, RESTORE_THREAD), thread)
+    for k in range(tensors):
+        drop(table, word(arrays + 8 * k))
+    return good
 
 
 def run(at, own, slots):
