@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import rushlight
+
 
 def load(name: str) -> Any:
     """A fuzzer beside this file."""
@@ -35,6 +37,13 @@ def test_random_programs_on_sizes(check, observe, block):
     for seed in range(10 * block, 10 * block + 10):
         body, calls = fuzz_sizes.scenario(seed)
         assert not fuzz_sizes.differs(body, calls, check.compile, observe), f"seed {seed}"
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_random_programs_on_sizes_share_kernels(observe):
+    for seed in range(40, 52):
+        body, calls = fuzz_sizes.scenario(seed)
+        assert not fuzz_sizes.differs(body, calls, rushlight.compile, observe, fuzz_sizes.near), f"seed {seed}"
 
 
 @pytest.mark.parametrize("block", range(4))
