@@ -16,7 +16,8 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,14 @@ from rushlight.kernels.cpu import jit
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel
 
 
+class Driver(NamedTuple):
+    """The Python function of a program, its text, and whether it calls no eager plans."""
+
+    run: Callable[[list], list]
+    source: str
+    quiet: bool
+
+
 class Program:
     """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops."""
 
@@ -42,23 +51,34 @@ class Program:
         self.graph = simplified(graph)
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
-        steps = [(group, self._results(group, groups)) for group in groups]
+        self._steps = [(group, self._results(group, groups)) for group in groups]
+        self._native = None
         source = Source()
-        self._quiet, self._native = self._write(source, steps), None
+        quiet_steps = self._write(source, self.kernels)
         whole = self._whole(source)
-        if whole is not None:
-            self.kernels.clear()
-            source = Source(native=False)
-            self._quiet = self._write(source, steps)
+        if whole is None:
+            self._python = self._compiled(source, quiet_steps)
+            return
+        part, roots = whole
+        self._native = build(part, self.graph.inputs, roots, lambda *inputs: tuple(self._python.run(list(inputs))),
+                             [v.meta for v in self.graph.outputs])
+
+    @cached_property
+    def _python(self) -> Driver:
+        """All of the program as Python, which one that is a single native call hardly ever needs."""
+        source = Source(native=False)
+        return self._compiled(source, self._write(source, []))
+
+    def _compiled(self, source: Source, quiet_steps: bool) -> Driver:
         _return_outputs(source, self.graph)
-        self.source = "\n\n".join([*source.parts, "def program(inputs):\n" + "\n".join(source.lines) + "\n"])
-        driver = self.source[self.source.rindex("def program(") :]
+        driver = "def program(inputs):\n" + "\n".join(source.lines) + "\n"
         exec(compile(driver, "<rushlight program>", "exec"), source.namespace)  # noqa: S102  our own text
-        self._run = source.namespace["program"]
-        if whole is not None:
-            part, roots = whole
-            self._native = build(part, self.graph.inputs, roots, lambda *inputs: tuple(self._run(list(inputs))),
-                                 [v.meta for v in self.graph.outputs])
+        return Driver(source.namespace["program"], "\n\n".join([*source.parts, driver]), quiet_steps)
+
+    @property
+    def source(self) -> str:
+        """The generated code."""
+        return self._python.source
 
     def _whole(self, source: Source) -> tuple[Part, list[Value]] | None:
         """The part that is all of the program, and what its outputs lie in; None where there is more to do."""
@@ -81,10 +101,11 @@ class Program:
             results = [*self._native(*inputs)]
             inputs.clear()
             return results
-        if self._quiet:
-            return quiet(self._run, inputs)
+        run, _, quiet_steps = self._python
+        if quiet_steps:
+            return quiet(run, inputs)
         with np.errstate(all="ignore"):
-            return self._run(inputs)
+            return run(inputs)
 
     def _results(self, group: Group, groups: list[Group]) -> list[Value]:
         """The values of a group that other groups read or the program returns; all of a single node's."""
@@ -93,20 +114,20 @@ class Program:
         read = {*self.graph.outputs, *(v for other in groups if group in other.after for v in other.operands())}
         return [node.outputs[0] for node in group.nodes if node.outputs[0] in read]
 
-    def _write(self, source: Source, steps: list[tuple[Group, list[Value]]]) -> bool:
-        """Write all lines; returns whether none of them calls an eager plan."""
+    def _write(self, source: Source, kernels: list[Any]) -> bool:
+        """Write all lines, and list the loops; returns whether none of them calls an eager plan."""
         _read_inputs(source, self.graph)
         quiet_steps = True
-        free_after = _last_uses(steps, self.graph.outputs)
+        free_after = _last_uses(self._steps, self.graph.outputs)
         returned = set(map(_root, self.graph.outputs))
-        for (group, results), dying in zip(steps, free_after):
+        for (group, results), dying in zip(self._steps, free_after):
             same = small.constant(group.nodes[0]) if results[0] not in returned else None
             if same is not None:
                 source.constant(results[0], same)
             elif group.reduces or (group.nodes[0].op.kind == "reduction" and not is_folded_by_numpy(group.nodes[0])):
-                self.kernels.append(write_fold(source, group))
+                kernels.append(write_fold(source, group))
             elif len(group.nodes) > 1 or (is_fusable(group.nodes[0]) and not ufunc_of(group.nodes[0])):
-                self.kernels.append(write_loop(source, group, results, dying))
+                kernels.append(write_loop(source, group, results, dying))
             else:
                 quiet_steps &= write_call(source, group.nodes[0], dying)
             source.forget(dying)

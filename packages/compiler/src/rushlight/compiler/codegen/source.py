@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -186,8 +187,7 @@ class Source:
         results = "".join(f"{self.names[v]}, " for v in outputs.values())
         function.append(f"    return ({results})")
         text = "\n".join(function)
-        exec(compile(text, "<rushlight program>", "exec"), self.namespace)  # noqa: S102  our own text
-        native = build(part, inputs, list(outputs), self.namespace[name])
+        native = build(part, inputs, list(outputs), _when_called(name, text, self.namespace))
         if native is None:
             return False
         self.namespace[name] = native
@@ -225,3 +225,15 @@ class Source:
 
 def _line(text: str, node: Node | None) -> str:
     return f"    {text}" + (f"  # {node.op.name}" if node else "")
+
+
+def _when_called(name: str, text: str, namespace: dict[str, Any]) -> Callable[..., Any]:
+    """A function of a text that is compiled when first called, which takes longer than most else of making a part."""
+
+    @cache
+    def function() -> Callable[..., Any]:
+        own: dict[str, Any] = {}
+        exec(compile(text, "<rushlight program>", "exec"), namespace, own)  # noqa: S102  our own text
+        return own[name]
+
+    return lambda *arrays: function()(*arrays)
