@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -118,3 +121,23 @@ def test_shapes_from_nested_arguments_and_examples():
     program = export(f, args, kwargs, dynamic_shapes=more.dynamic_shapes(f, args, kwargs))
     more.verify(program)
     assert program.module()(*args, named=rushlight.ones(9))[1].item() == 9
+
+
+def test_threads_share_a_program(monkeypatch):
+    monkeypatch.setattr("rushlight.export.run._KEPT", 4)
+    program = export(lambda x: x.reshape(-1).sum() * x.shape[0], (rushlight.ones(4, 3),),
+                     dynamic_shapes=({0: Dim("rows")},))
+    run = program.module()
+
+    def work(n):
+        assert stored(program).module()(rushlight.ones(n, 3)).item() == 3 * n * n  # `save` reads the program again
+        return [run(rushlight.ones(size, 3)).item() == 3 * size * size for size in range(n, n + 40)]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert all(itertools.chain.from_iterable(pool.map(work, range(2, 8))))
+    finally:
+        sys.setswitchinterval(before)
+    assert not program.facts.open

@@ -18,6 +18,7 @@ from rushlight.core.op import REGISTRY, Op
 from rushlight.core.tensor import Tensor
 from rushlight.export.graph_signature import ExportGraphSignature, TensorArgument
 from rushlight.export.readable import tensor_inputs, value_names
+from rushlight.export.symbols import OPENING
 from rushlight.export.trace import recording
 
 if TYPE_CHECKING:
@@ -47,16 +48,17 @@ def run(program: ExportedProgram, table: dict[Op, Callable] | None) -> ExportedP
     """The program with the operations of a table in parts, and parts of parts."""
     table = default_decompositions() if table is None else table
     facts = program.facts
-    if facts is not None:
-        facts.open = True  # the parts may ask more about sizes; answers become guards
-    try:
-        with recording():
-            graph = eliminate_dead(_taken_apart(program.graph, table))
-    except Fixed as reason:
-        raise NotImplementedError(f"run_decompositions: an open size would have to be a number: {reason}") from None
-    finally:
+    with OPENING:
         if facts is not None:
-            facts.open = False
+            facts.open = True  # the parts may ask more about sizes; answers become guards
+        try:
+            with recording():
+                graph = eliminate_dead(_taken_apart(program.graph, table))
+        except Fixed as reason:
+            raise NotImplementedError(f"run_decompositions: an open size would have to be a number: {reason}") from None
+        finally:
+            if facts is not None:
+                facts.open = False
     inputs = program.graph_signature.input_specs
     names = value_names(graph, tensor_inputs(ExportGraphSignature(inputs, [])))
     values = iter(graph.outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rushlight
@@ -72,6 +73,7 @@ class Runner:
         self.returned = {self.place[s.alias] for s in self.outputs if s.alias is not None}
         self.sizes = Sizes(program, inputs)
         self._known: dict[tuple, Sized] = {}
+        self._keeping = threading.Lock()
         if program.facts is None:
             self._known[()] = Sized(program.graph, Interpreter(program.graph), self.metas, [], list(program.draws),
                                     program.counters, self.views)
@@ -89,9 +91,11 @@ class Runner:
         sizes = self.sizes.of(originals)
         found = self._known.get(sizes)
         if found is None:
-            while len(self._known) >= _KEPT:
-                del self._known[next(iter(self._known))]
-            found = self._known[sizes] = self._sized(sizes)
+            found = self._sized(sizes)
+            with self._keeping:
+                while len(self._known) >= _KEPT:
+                    del self._known[next(iter(self._known))]
+                self._known[sizes] = found
         return originals, found
 
     def _sized(self, sizes: tuple) -> Sized:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,9 @@ def reader(facts: Facts) -> Callable[[str], Any]:
     return read
 
 
+OPENING = threading.RLock()  # held while facts of a program are open: threads may share the program
+
+
 @contextmanager
 def reading(facts: Facts | None) -> Iterator[Callable[[str], Any]]:
     """While metadata is made of texts: gives what reads a size. Metadata asks how sizes compare (is it row-major?); the
@@ -66,14 +70,15 @@ def reading(facts: Facts | None) -> Iterator[Callable[[str], Any]]:
     if facts is None:
         yield int
         return
-    before, opened = dict(facts.guards), facts.open
-    facts.open = True
-    try:
-        yield reader(facts)
-    except Fixed as error:
-        raise ValueError(f"the number of an open size is needed: {error}") from None
-    finally:
-        facts.guards, facts.open = before, opened
+    with OPENING:
+        before, opened = dict(facts.guards), facts.open
+        facts.open = True
+        try:
+            yield reader(facts)
+        except Fixed as error:
+            raise ValueError(f"the number of an open size is needed: {error}") from None
+        finally:
+            facts.guards, facts.open = before, opened
 
 
 def facts_to_json(facts: Facts) -> dict[str, Any]:

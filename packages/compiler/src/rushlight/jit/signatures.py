@@ -76,7 +76,7 @@ class Signatures:
             raise RuntimeError(f"{self.name}: what it does is known after a call: call it once with inputs like those "
                                "that it will have, or give example_inputs to rushlight.jit.script")
         found: list[tuple[bool | None, ExportedProgram]] = []
-        for key, call in self._calls.items():
+        for key, call in list(self._calls.items()):  # other threads may call
             if not any(training is call.training and _fits(program, call) for training, program in found):
                 found.append((call.training, self.program(key)))
         return found
