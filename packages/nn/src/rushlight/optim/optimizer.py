@@ -148,11 +148,10 @@ class Optimizer:
         """Forget all gradients, or set them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    if set_to_none:
-                        p.grad = None
-                    else:
-                        p.grad = rushlight.zeros_like(p.grad)
+                if set_to_none:  # without a look at what there was, on which compiled steps would depend
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad = rushlight.zeros_like(p.grad)
 
     # Saving
 

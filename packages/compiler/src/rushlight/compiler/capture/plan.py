@@ -106,7 +106,7 @@ class Run:
         forgotten = self._forgotten()
         leaves = "".join(f"{self.epilogue.source(source)}, " for source in forgotten)
         if forgotten:
-            writer.line(f"let_go(({leaves}))")
+            writer.line(f"gone = let_go(({leaves}))")
         writer.line("try:")
         outputs = ", ".join(self.epilogue.names)
         writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
@@ -118,25 +118,25 @@ class Run:
         wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
         writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
         undo = "give_back(seed, start); " if draws else ""
-        undo += f"put_back(({leaves}), {writer.hold(tuple(forgotten.values()))}); " if forgotten else ""
+        undo += f"put_back(({leaves}), gone); " if forgotten else ""
         writer.line(f"if failed: {undo}return eagerly(failed, fallback, args, kwargs)")
         if self.epilogue.decided:
             self._write_decisions(writer, undo)
             if self.epilogue.wrong:
                 writer.line(f"if {wrong}: {undo}return fallback(args, kwargs)")
 
-    def _forgotten(self) -> dict[Source, Meta]:
-        """The leaves whose gradients can go before the graph runs, as they do in eager execution, and the metadata of
-        these: the program forgets them first of all. Should the call run eagerly after all, others like them will do,
-        since the program looked at nothing but their metadata before that.
+    def _forgotten(self) -> list[Source]:
+        """The leaves whose gradients can go before the graph runs, as they do in eager execution: the program forgets
+        them first of all. Should the call run eagerly after all, others like them will do, since the program looked at
+        nothing but their metadata before that.
         """
-        found: dict[Source, Meta] = {}
+        found: list[Source] = []
         for tracer in self.session.gradients.forgotten:
             gradient = tracer._origin.children.get(("grad", type(None), None))
-            checks = [] if gradient is None or gradient.wanted or gradient.children else [*gradient.checks]
-            if len(checks) == 1 and checks[0][:2] == ("tensor", Tensor):
-                found[tracer._origin] = checks[0][2]
-        return found
+            if gradient is None or not (gradient.wanted or gradient.children) and [
+                    check[:2] for check in gradient.checks] == [("tensor", Tensor)]:
+                found.append(tracer._origin)
+        return [*dict.fromkeys(found)]
 
     def _write_decisions(self, writer: Writer, undo: str) -> None:
         """Check that all decisions come out as they did; nothing has been changed before that."""

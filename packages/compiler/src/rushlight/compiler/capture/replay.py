@@ -51,17 +51,22 @@ def set_grads(leaves: tuple, grads: tuple) -> None:
         (state if type(state) is kind else state_of(x)).grad = grad
 
 
-def let_go(leaves: tuple) -> None:
-    """Forget the gradients of leaves."""
+def let_go(leaves: tuple) -> list:
+    """Forget the gradients of leaves, and give what `put_back` needs."""
+    metas = []
     for x in leaves:
-        if x._auto is not None:
+        grad = None if x._auto is None else x._auto.grad
+        metas.append(None if grad is None else grad._meta)
+        if grad is not None:
             x._auto.grad = None
+    return metas
 
 
-def put_back(leaves: tuple, metas: tuple) -> None:
-    """Give leaves gradients with some metadata, whose elements nobody is going to see."""
+def put_back(leaves: tuple, metas: list) -> None:
+    """Give leaves gradients like those that were let go, whose elements nobody is going to see."""
     for x, m in zip(leaves, metas):
-        set_grad(x, wrap(untouched(m), m))
+        if m is not None:
+            set_grad(x, wrap(untouched(m), m))
 
 
 @cache

@@ -294,11 +294,10 @@ class Module(TraverseMixin, StateMixin, ConvertMixin):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
         for parameter in self.parameters():
-            if parameter.grad is not None:
-                if set_to_none:
-                    parameter.grad = None
-                else:
-                    parameter.grad = rushlight.zeros_like(parameter.grad)
+            if set_to_none:  # without a look at what there was, on which compiled steps would depend
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad = rushlight.zeros_like(parameter.grad)
 
     def share_memory(self) -> Module:
         """Move all parameters and buffers to memory that other processes of the program share, and return the module.
