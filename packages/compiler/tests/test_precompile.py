@@ -165,6 +165,21 @@ def test_what_a_file_cannot_say():
         precompile.save("import os", "model.py")
 
 
+def test_what_is_not_finite_and_single_elements(tmp_path):
+    numbers = [float("nan"), float("inf"), 1.0]
+    turned = rushlight.tensor([complex(1, float("inf"))])
+    path = tmp_path / 'an "odd" \\name.py'
+    precompile.save(precompile(lambda x, n: (x * n, x[0], x[2] + 1, x + turned), rushlight.tensor(numbers), 2), path)
+    run = precompile.load(path)
+    scaled, first, last, shifted = run(rushlight.tensor(numbers))
+    assert first.shape == last.shape == () and last.item() == 2 and first.isnan()
+    np.testing.assert_array_equal(scaled.numpy(), [2 * x for x in numbers])
+    assert shifted.dtype is rushlight.complex64 and shifted[2].item() == complex(2, float("inf"))
+    run.module.main(path.with_suffix(".npz"))
+    with pytest.raises(TypeError, match="input 1: expected a tensor, got int; other arguments of the model were fixed"):
+        run(rushlight.tensor(numbers), 2)
+
+
 def test_buffers_are_written_in_place(tmp_path):
     norm = nn.BatchNorm1d(3)
     x = rushlight.randn(8, 3)

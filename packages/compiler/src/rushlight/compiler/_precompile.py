@@ -38,6 +38,10 @@ class Loaded:
         self.module, self.weights = module, weights
 
     def __call__(self, *inputs: Tensor) -> Any:
+        for i, x in enumerate(inputs):
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{self.module.__name__}: input {i}: expected a tensor, got {type(x).__name__}; other "
+                                "arguments of the model were fixed when it was precompiled, leave them out")
         arrays = {name: x.detach().numpy() for name, x in self.weights.items()}
         found = self.module.call([x.detach().numpy() for x in inputs], arrays)
         results = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in found]
@@ -94,7 +98,8 @@ class Precompile:
         with replacing(path.with_suffix(".npz")) as file:
             file.write(packed.getvalue())
         with replacing(path) as file:
-            file.write(str(program).replace("THIS_FILE.py", path.name).encode())
+            name = path.name.encode("unicode_escape").decode().replace('"', '\\"')  # it stands in a docstring
+            file.write(str(program).replace("THIS_FILE.py", name).encode())
         if warm:
             module = _module(path)
             module.call([a.copy() for a in (arrays[f"input {i}"] for i in range(len(program.examples)))],

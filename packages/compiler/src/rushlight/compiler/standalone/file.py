@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Value
-from rushlight.compiler.standalone.printer import Printer
+from rushlight.compiler.standalone.printer import Printer, literal
 from rushlight.compiler.standalone.scalars import ALIASES
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
@@ -119,9 +119,9 @@ def write_file(program: ExportedProgram, title: str, file: str) -> str:
     states = [i for i, s in enumerate(specs) if s.kind is not InputKind.USER_INPUT]
     metas = [v.meta for v in program.graph.inputs]
     head = _HEAD.replace("{title}", title).replace("{file}", file)
-    head = head.replace("{inputs}", _table([_row(specs[i].arg.name, metas[i]) for i in users]))
-    head = head.replace("{weights}", _table([_row(str(specs[i].target), metas[i]) for i in states]))
-    head = head.replace("{example}", _table(_example(program)))
+    head = head.replace("{inputs}", _table([repr(_row(specs[i].arg.name, metas[i])) for i in users]))
+    head = head.replace("{weights}", _table([repr(_row(str(specs[i].target), metas[i])) for i in states]))
+    head = head.replace("{example}", _table([literal(row) for row in _example(program)]))
     lines = ['def call(inputs, weights):',
              '    """The outputs for arrays as in INPUTS and a dict as in WEIGHTS, in which buffers are updated."""']
     for listed, kind in ((users, "inputs"), (states, "weights")):
@@ -157,12 +157,14 @@ def _returned(spec: OutputSpec, value: Value | None, printer: Printer) -> str:
     if isinstance(spec.arg, ConstantArgument):
         if not isinstance(spec.arg.value, (int, float, complex, str, type(None))):
             raise NotImplementedError(f"precompile: a result of type {type(spec.arg.value).__name__}")
-        return repr(spec.arg.value)
+        return literal(spec.arg.value)
     if spec.alias is not None:
         raise NotImplementedError("precompile: a result that shares memory with an input that the program writes to; "
                                   "return a clone of it")
     assert value is not None
     name = printer.names[value]
+    if value.node is not None and value.node.op.kind == "view" and not value.meta.shape:
+        return f"np.asarray({name})"  # numpy takes single elements out as numbers
     return f"{name}.copy()" if value in printer.graph.inputs else name
 
 
@@ -207,8 +209,8 @@ def _wrapped(names: list[str]) -> str:
     return f"({textwrap.fill(text, 110, subsequent_indent=' ' * 5)})" if len(names) > 1 else f"{text},"
 
 
-def _table(rows: list) -> str:
-    return "[\n" + "".join([f"    {row!r},\n" for row in rows]) + "]" if rows else "[]"
+def _table(rows: list[str]) -> str:
+    return "[\n" + "".join([f"    {row},\n" for row in rows]) + "]" if rows else "[]"
 
 
 def _variables(names: list[str]) -> list[str]:

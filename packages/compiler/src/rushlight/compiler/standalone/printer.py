@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import string
 from collections.abc import Iterator
 from typing import Any
@@ -70,7 +71,7 @@ class Printer:
         for value in results:
             self.names[value] = self.variable(nodes[-1].op.name if len(results) == 1 else value.node.op.name)
             m = value.meta
-            self.lines.append(f"{self.names[value]} = np.empty({tuple(m.shape)}, {_literal(m.dtype)})")
+            self.lines.append(f"{self.names[value]} = np.empty({tuple(m.shape)}, {literal(m.dtype)})")
         passed = [self.names[v] + (".reshape(-1)" if loop.flat else "") for v in (*results, *loop.operands)]
         self.lines.append(f"{name}({', '.join(passed)})")
 
@@ -81,7 +82,7 @@ class Printer:
             self.without_form(node)
             return
         operands = [self.argument(x) for x in node.inputs]
-        known = {name: _literal(p) for name, p in zip(op.params, node.params)}
+        known = {name: literal(p) for name, p in zip(op.params, node.params)}
         known |= dict(zip(op.operands, operands)) | {"operands": ", ".join(operands)}
         if op.variadic:
             known[op.operands[-1]] = ", ".join(operands[len(op.operands) - 1:])
@@ -91,7 +92,7 @@ class Printer:
         if len(node.outputs) == 1 and row.startswith("tuple("):
             targets[0] += ","
         elif len(node.outputs) == 1 and node.outputs[0].meta.shape == () and op.kind != "view":
-            text = f"np.asarray({text}, {_literal(node.outputs[0].meta.dtype)})"  # numpy gives numbers there
+            text = f"np.asarray({text}, {literal(node.outputs[0].meta.dtype)})"  # numpy gives numbers there
         self.lines.append(f"{', '.join(targets)} = {text}")
 
     def without_form(self, node: Node) -> None:
@@ -116,14 +117,14 @@ class Printer:
 
     def argument(self, x: Any) -> str:
         """An operand as Python."""
-        return self.names[x] if isinstance(x, Value) else _literal(x)
+        return self.names[x] if isinstance(x, Value) else literal(x)
 
 
 def _has_parts(node: Node) -> bool:
     return node.op.decomposition is not None and node.op.name not in ROWS
 
 
-def _literal(x: Any) -> str:
+def literal(x: Any) -> str:
     """A param or number as Python."""
     if isinstance(x, dtype):
         return f"np.{_DTYPES.get(x.name, x.name)}"
@@ -132,7 +133,9 @@ def _literal(x: Any) -> str:
     if isinstance(x, np.generic):
         x = x.item()
     if isinstance(x, tuple):
-        return f"({', '.join(map(_literal, x))}{',' if len(x) == 1 else ''})"
+        return f"({', '.join(map(literal, x))}{',' if len(x) == 1 else ''})"
     if isinstance(x, float) and x != x or x in (float("inf"), -float("inf")):
         return "np.nan" if x != x else "np.inf" if x > 0 else "-np.inf"
+    if isinstance(x, complex) and not cmath.isfinite(x):
+        return f"complex({literal(x.real)}, {literal(x.imag)})"
     return repr(x)
