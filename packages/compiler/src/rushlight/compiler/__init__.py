@@ -13,6 +13,7 @@ from rushlight.compiler._api import (
     reset,
     set_default_backend,
 )
+from rushlight.compiler._artifacts import load_cache_artifacts, save_cache_artifacts
 from rushlight.compiler._config import set_stance
 from rushlight.compiler._marks import (
     allow_in_graph,
@@ -29,6 +30,6 @@ from rushlight.compiler.explain import explain
 __all__ = [
     "__version__", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
     "explain", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "precompile", "register_backend", "reset", "set_default_backend", "set_stance",
-    "substitute_in_graph",
+    "load_cache_artifacts", "nested_compile_region", "precompile", "register_backend", "reset", "save_cache_artifacts",
+    "set_default_backend", "set_stance", "substitute_in_graph",
 ]  # fmt: skip

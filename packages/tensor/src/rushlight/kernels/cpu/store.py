@@ -16,6 +16,7 @@ import stat
 import tempfile
 import time
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,8 @@ _DAY = 86400.0
 # Looking at all files takes a millisecond for a hundred, so not every writer does.
 _WRITES_PER_LOOK = 64
 _writes = 0
+used: dict[str, None] = {}  # the names of what this process found here or kept here
+_given: dict[str, bytes] = {}  # what `put` was given, for processes without a directory
 
 
 def cache_dir() -> Path | None:
@@ -77,6 +80,21 @@ def _place(digest: str) -> Path | None:
 
 def read(digest: str) -> bytes | None:
     """What is kept under a name; None where there is nothing, or nothing that may be used."""
+    found = _read(digest)
+    if found is not None:
+        used[digest] = None
+    return found
+
+
+def put(digest: str, payload: bytes) -> None:
+    """Keep bytes under a name, on disk where that is possible and for this process in any case."""
+    _given[digest] = payload
+    write(digest, payload)
+
+
+def _read(digest: str) -> bytes | None:
+    if digest in _given:
+        return _given[digest]
     path = _place(digest)
     if path is None:
         return None
@@ -85,7 +103,8 @@ def read(digest: str) -> bytes | None:
             status = os.fstat(file.fileno())
             blob = file.read() if _is_private(status) else b""
             if time.time() - status.st_mtime > _DAY:
-                os.utime(file.fileno() if os.utime in os.supports_fd else path)
+                with suppress(OSError):  # root's directory, or one that can only be read
+                    os.utime(file.fileno() if os.utime in os.supports_fd else path)
     except OSError:
         return None
     checksum, payload = blob[:32], blob[32:]
@@ -96,6 +115,7 @@ def read(digest: str) -> bytes | None:
 def write(digest: str, payload: bytes) -> None:
     """Keep bytes under a name, if there is a directory for it."""
     global _writes
+    used[digest] = None
     path = _place(digest)
     if path is None:
         return
