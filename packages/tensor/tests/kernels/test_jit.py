@@ -128,6 +128,19 @@ def test_fork_waits_for_a_kernel_in_the_making(source_of_kernel, monkeypatch):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_old_files_that_can_only_be_read_are_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
+    store.write("ab12", b"code")
+    (path,) = tmp_path.glob("kernels/*/*.bin")
+    os.utime(path, (0, 0))
+
+    def refuse(*args):
+        raise PermissionError(1, "not the owner")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert store.read("ab12") == b"code"
+
+
 def test_what_was_not_used_for_longest_is_deleted(tmp_path, monkeypatch):
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
     for age, digest in enumerate(["aa1", "ab2", "ac3"]):
