@@ -212,3 +212,16 @@ def test_damaged_files_are_refused(damage, tmp_path):
         jit.load(io.BytesIO(damage(file)))
     with pytest.raises(ValueError, match="does not exist"):
         jit.load(tmp_path / "script.pt")
+
+
+def test_other_files_are_named():
+    program = io.BytesIO()
+    rushlight.export.save(rushlight.export.export(lambda x: x + 1, (rushlight.ones(1),)), program)
+    with pytest.raises(RuntimeError, match=r"no script\.json, so it is no script"):
+        jit.load(program)
+    script = jit.script(lambda x: x + 1, example_inputs=[(rushlight.ones(1),)])
+    with pytest.raises(RuntimeError, match=r"no signature\.json, so it is no exported program"):
+        rushlight.export.load(stored(script))
+    files = {"note": "", "other": "gone"}
+    jit.load(io.BytesIO(script.save_to_buffer({"note": "hello"})), _extra_files=files)
+    assert files == {"note": b"hello", "other": b""}

@@ -98,9 +98,9 @@ def test_another_process_needs_no_source(example, tmp_path):
                           cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == [str(expected), str(count + 2)]
-    files = {"note": None}
+    files = {"note": None, "other": "kept"}
     load(tmp_path / "program.rl", extra_files=files)
-    assert files["note"] == "hello" and [p.name for p in tmp_path.iterdir()] == ["program.rl"]
+    assert files == {"note": "hello", "other": "kept"} and [p.name for p in tmp_path.iterdir()] == ["program.rl"]
 
 
 def test_dataclasses_are_known_by_their_registered_name():

@@ -99,13 +99,15 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None, expected_opset_v
     """The program that `save` has stored. It takes no source of the model, and no code of the file runs.
 
     `f` is a path or a file that can seek. The values of `extra_files` are replaced by what is stored under their names:
-    text, or bytes where it is none. Raises FileNotFoundError when there is no file, RuntimeError when it is damaged or
-    no program, ValueError when it names a dataclass that is not registered.
+    text, or bytes where it is none; those of names that are not there stay. Raises FileNotFoundError when there is no
+    file, RuntimeError when it is damaged or no program, ValueError when it names a dataclass that is not registered.
     """
     with opened(f) as archive:
         program = read_program(archive.read)
-        for name in extra_files or {}:
-            content = archive.read(f"extra/{name}")
+        for name in list(extra_files or {}):
+            if f"extra/{name}" not in archive:
+                continue
+            content: Any = archive.read(f"extra/{name}")
             with contextlib.suppress(UnicodeDecodeError):
                 content = content.decode()
             extra_files[name] = content  # type: ignore[index]
@@ -113,18 +115,20 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None, expected_opset_v
 
 
 @contextlib.contextmanager
-def opened(f: File, marker: str = SIGNATURE) -> Any:
-    """The archive in a file; whatever fails in the block is a RuntimeError that says that the file is damaged."""
+def opened(f: File, marker: str = SIGNATURE, what: str = "exported program") -> Any:
+    """The archive in a file, which is to hold `what`; whatever fails in the block is a RuntimeError that says that the
+    file is damaged.
+    """
     file: Any = open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
     with file as stream:
         try:
-            yield Archive(stream, None, marker, "exported program")
+            yield Archive(stream, None, marker, what)
         except (MemoryError, Unregistered):
             raise
         except Exception as error:  # a damaged file can fail anywhere
             if str(error).startswith("load: "):
                 raise
-            raise RuntimeError(f"load: the file is damaged, or no exported program: {error}") from error
+            raise RuntimeError(f"load: the file is damaged, or no {what}: {error}") from error
 
 
 # writing

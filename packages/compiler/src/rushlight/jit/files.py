@@ -65,12 +65,13 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
     """What `save` has stored: a function, or a module with its weights. No source is needed and no code is run.
 
     It answers the kinds of calls that were stored. The values of `_extra_files` are replaced by what is stored under
-    their names. Raises ValueError when there is no such file, RuntimeError for a damaged file or another kind of file.
+    their names, as bytes, empty where there is nothing. Raises ValueError when there is no such file, RuntimeError for
+    a damaged file or another kind of file.
     """
     if map_location is not None and str(map_location) != "cpu":
         raise NotImplementedError(f"load: map_location={map_location!r}: scripts run on the CPU")
     try:
-        with opened(f, _MARKER) as archive:
+        with opened(f, _MARKER, "script") as archive:
             data = json.loads(archive.read(_MARKER))
             check_format(data)
             descriptions = [d for stored in data["methods"].values() for d in stored]
@@ -88,8 +89,9 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
                 if not key.isidentifier() or not programs:
                     raise ValueError(f"no method: {key!r}")
                 methods[key] = Programs(str(data["name"]) if key == "forward" else key, programs)
-            for key in _extra_files or {}:
-                _extra_files[key] = archive.read(f"extra/{key}")  # type: ignore[index]
+            for key in _extra_files or {}:  # bytes, and none where there is no such file, as in PyTorch
+                stored_there = f"extra/{key}" in archive
+                _extra_files[key] = archive.read(f"extra/{key}") if stored_there else b""  # type: ignore[index]
             if data["kind"] == "function":
                 return methods["forward"]
             return loaded_module(module_base(), str(data["name"]), methods, bool(data["training"]))
