@@ -226,3 +226,24 @@ def test_values_inside_and_the_reference():
     assert program._session is made[0]
     program.release()
     assert program._session is None
+
+
+def test_keyword_arguments_come_in_any_order():
+    def f(a, *, b, c):
+        return a - b["low"] * c
+
+    def arguments(one, two):
+        return {"b": {"low": one}, "c": two}
+
+    program = rushlight.onnx.export(f, (X,), kwargs=arguments(X, X + 2))
+    for kwargs in (arguments(X, X + 2), dict(reversed(arguments(X, X + 2).items()))):
+        assert program(X, **kwargs)[0].tolist() == f(X, **kwargs).tolist()
+    with pytest.raises(ValueError, match=r"expected \['b', 'c'\]"):
+        program(X, **arguments(X, X), a=X)
+
+
+@pytest.mark.parametrize("option", ["input_names", "output_names"])
+@pytest.mark.parametrize("names", ["x", [""], [3]])
+def test_names_are_names(option, names):
+    with pytest.raises(TypeError, match=f"{option} must be a list of names"):
+        rushlight.onnx.export(lambda x: x, (X,), **{option: names})

@@ -105,6 +105,9 @@ def export(
     opset = DEFAULT_OPSET if opset_version is None else opset_version
     if opset not in OPSETS:
         raise ValueError(f"onnx.export: opset_version must be {OPSETS[0]} to {OPSETS[-1]}, got {opset}")
+    for option, names in (("input_names", input_names), ("output_names", output_names)):
+        if isinstance(names, str) or not all(isinstance(name, str) and name for name in names or ()):
+            raise TypeError(f"onnx.export: {option} must be a list of names, got {names!r}")
     _refuse(report=report, profile=profile, custom_opsets=custom_opsets,
             export_modules_as_functions=export_modules_as_functions, operator_export_type=operator_export_type)
     model, args, kwargs, input_names, output_names, dynamic_shapes = _filled(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.tensor import Tensor
+from rushlight.export.trees import flatten_arguments
 from rushlight.onnx import proto, runtime
 from rushlight.utils._pytree import tree_flatten
 
@@ -135,7 +136,8 @@ class ONNXProgram:
     def __call__(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         """Run the model in onnxruntime, given the arguments of the program; numbers among them are ignored.
 
-        Raises ImportError when onnxruntime is not installed.
+        Raises ImportError when onnxruntime is not installed, ValueError for another number of tensors or other keyword
+        arguments than in the export.
         """
         arrays = [runtime.array(x) for x in self._tensors(args, kwargs)]
         if self._session is None:
@@ -163,7 +165,10 @@ class ONNXProgram:
         return dict(zip(names, runtime.run(session, inputs, arrays, names)))
 
     def _tensors(self, args: tuple, kwargs: dict) -> list[Tensor]:
-        leaves, _ = tree_flatten((args, kwargs))
+        if kwargs:  # by name: they may come in any order
+            leaves = flatten_arguments(args, kwargs, self.exported_program.call_spec.in_spec)
+        else:
+            leaves = tree_flatten(args)[0]
         tensors = [x for x in leaves if isinstance(x, Tensor)]
         expected = len(self.model.graph.inputs)
         if len(tensors) != expected:
