@@ -107,6 +107,18 @@ def test_integers_divide_as_in_python_and_by_zero_give_zero():
         np.testing.assert_array_equal(rest, np.where(b == 0, 0, a % np.where(b == 0, 1, b)))
 
 
+@pytest.mark.parametrize("name", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b1"])
+def test_signs_and_bits_turn_in_the_type_that_a_number_has(name):
+    source = "def kernel(lo, hi, negated, inverted, a):\n    for i in range(lo, hi):\n        x = load(a, i)\n"
+    source += "        store(negated, i, f64(-x))\n        store(inverted, i, f64(~x))\n"
+    a = values_of(np.dtype(np.bool_ if name == "b1" else f"{name[0]}{int(name[1:]) // 8}"))
+    negated, inverted = np.zeros((2, a.size))
+    translated(source, "u64", "u64", "*f64", "*f64", f"*{name}")(0, a.size, negated, inverted, a)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(negated, np.negative(a.astype(np.int64) if name == "b1" else a))
+    np.testing.assert_array_equal(inverted, ~a)
+
+
 def test_statements():
     source = """LIMIT = 5
 def kernel(n, out):

@@ -164,14 +164,20 @@ def _divided(builder: ir.IRBuilder, operator: type, kind: Any, a: Any, b: Any) -
 
 def negated(builder: ir.IRBuilder, operator: type, kind: Type, a: Any) -> tuple[Type, Any]:
     """The type and the value of `-a`, `+a` or `~a`."""
-    kind, source = plain(kind), plain(kind)
-    if isinstance(kind, Integer | Boolean):
-        kind = types.int64 if kind.signed or kind is types.boolean else types.uint64
-        a = converted(builder, a, source, kind)
-        if operator is ast.USub:
-            return kind, builder.sub(ir.Constant(INT, 0), a)
+    kind = plain(kind)
+    if isinstance(kind, Boolean):
         if operator is ast.Invert:
             return kind, builder.not_(a)
+        a, kind = converted(builder, a, kind, types.int64), types.int64
+    if isinstance(kind, Integer):  # in its own type, and 64 bits of the result
+        if operator is ast.USub:
+            a = builder.sub(ir.Constant(kind.value, 0), a)
+        elif operator is ast.Invert:
+            a = builder.not_(a)
+        wide = types.int64 if kind.signed else types.uint64
+        a, kind = converted(builder, a, kind, wide), wide
+        if operator in (ast.USub, ast.Invert):
+            return kind, a
     if isinstance(kind, Float) and operator is ast.USub:
         return kind, builder.fneg(a)
     if operator is ast.UAdd and _is_number(kind):
