@@ -148,6 +148,27 @@ def test_any_name_of_a_tensor_can_be_stored():
         assert "forward" in module.code and module.graph.nodes
 
 
+class Shared(nn.Module):
+    """A buffer that is written, and one in the same memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", rushlight.zeros(3))
+        self.register_buffer("b", self.a[:2])
+        self.register_buffer("again", self.a)
+
+    def forward(self, x):
+        return self.a.add_(x).sum() + self.b.sum()
+
+
+def test_writes_to_shared_memory_are_not_stored():
+    program = export(Shared(), (rushlight.ones(3),))
+    with pytest.raises(RuntimeError, match="save: a: a tensor that the program writes to shares memory"):
+        stored(program)
+    program = export(nn.BatchNorm1d(2), (rushlight.ones(3, 2),))
+    assert load(io.BytesIO(stored(program))).graph_signature.buffers_to_mutate
+
+
 # files that were not made by `save`
 
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from rushlight.compiler.capture import memory
 from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.symbolic import Sym
@@ -150,6 +151,7 @@ def to_json(data: Any) -> bytes:
 def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], str]:
     """A program as JSON can hold it, and the text of its graph; its tensors are added to others."""
     signature = ep.graph_signature
+    _check_apart(ep)
     examples = None
     if ep.example_inputs is not None:
         examples = [{"tensor": tensors.number(x)} if isinstance(x, Tensor) else {"value": value_to_json(x)}
@@ -174,6 +176,18 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         if text(parse(written, read), symbol_text) != written:
             raise TypeError("save: the graph holds a parameter that text cannot say")
     return description, written
+
+
+def _check_apart(ep: ExportedProgram) -> None:
+    """A file holds each tensor in memory of its own, so a write to one would no longer reach those that share it."""
+    state = {**ep.state_dict, **ep.constants}
+    targets = {s.target for s in ep.graph_signature.output_specs
+               if s.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)}
+    written = {id(state[name]): state[name] for name in state if name in targets}
+    others = tuple([x for x in state.values() if id(x) not in written])
+    if memory.meet(tuple(written.values()), others):
+        raise RuntimeError(f"save: {', '.join(sorted(map(str, targets)))}: a tensor that the program writes to shares "
+                           "memory with another one, which a file cannot say; clone one of them in the model")
 
 
 def size(x: Any) -> Any:
