@@ -276,3 +276,13 @@ def test_the_log_of_kernels_shows_programs_and_loops(monkeypatch, capsys):
     compile_program(graph)
     printed = capsys.readouterr().err
     assert "# mul, tanh" in printed and "for i in range(lo, hi)" in printed
+
+
+def test_functions_called_like_the_counters_of_loops():
+    graph = Graph()
+    x, y = graph.input(meta(rushlight.float32, (2, 1))), graph.input(meta(rushlight.float32, (3, 2, 4), (1, 3, 6)))
+    total = graph.call(prims.add, (x, y))
+    graph.output([graph.call(prims.modified_bessel_k0, (total,)), graph.call(prims.modified_bessel_k1, (total,))])
+    inputs = [rushlight.rand(2, 1), rushlight.rand(4, 2, 3).permute(2, 1, 0)]
+    for result, expected in zip(compile_program(graph)(inputs), interpret(graph, inputs), strict=True):
+        assert rushlight.equal(result, expected)

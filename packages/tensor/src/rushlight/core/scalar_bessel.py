@@ -103,13 +103,13 @@ def k1e(x):
 
 
 @opaque
-def k0(x):
+def modified_k0(x):
     """The modified Bessel function of the second kind and order 0."""
     return scaled_k(0.0, x) * math.exp(-x)
 
 
 @opaque
-def k1(x):
+def modified_k1(x):
     """The modified Bessel function of the second kind and order 1."""
     return 1.0 / x if 0.0 < x < 1e-150 else scaled_k(1.0, x) * math.exp(-x)
 

@@ -34,14 +34,14 @@ i1e = _declare("i1e", "i1e", scalar_bessel.i1e, "`exp(-abs(input)) * i1(input)`.
 k0 = _declare(
     "modified_bessel_k0",
     "k0",
-    scalar_bessel.k0,
+    scalar_bessel.modified_k0,
     "Modified Bessel function of the second kind and order 0.",
     (0.0, 30.0),
 )
 k1 = _declare(
     "modified_bessel_k1",
     "k1",
-    scalar_bessel.k1,
+    scalar_bessel.modified_k1,
     "Modified Bessel function of the second kind and order 1.",
     (0.0, 30.0),
 )
