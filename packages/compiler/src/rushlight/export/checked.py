@@ -111,7 +111,7 @@ def check_outputs(graph: Graph, specs: list[OutputSpec], inputs: list[InputSpec]
         meta = next(values).meta
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             require(spec.target in users, f"{spec.target} is no argument")
-        if spec.kind.name.endswith("MUTATION"):
+        if spec.kind.writes:
             target = metas[str(spec.target)] if spec.target in users and spec.kind is OutputKind.USER_INPUT_MUTATION \
                 else by_target[spec.target]
             require(target.dtype is meta.dtype and _equal(target.shape, meta.shape),

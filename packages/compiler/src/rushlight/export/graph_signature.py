@@ -32,6 +32,11 @@ class OutputKind(Enum):
     USER_INPUT_MUTATION = auto()
     CHECK = auto()  # computed because it may fail; where it is a bool it must be False
 
+    @property
+    def writes(self) -> bool:
+        """Is it the new value of a tensor that was there before the call?"""
+        return self.name.endswith("_MUTATION")
+
 
 @dataclass(frozen=True)
 class TensorArgument:

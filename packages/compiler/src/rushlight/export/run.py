@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rushlight.export.exported_program import ExportedProgram, RandomDraw
 
 _KEPT = 256  # graphs for certain sizes
-_WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 class Sized(NamedTuple):
@@ -66,7 +65,7 @@ class Runner:
         self.outputs = signature.output_specs
         by_target = {s.target: self.place[s.arg.name] for s in self.states}
         self.written = [self.place[str(s.target)] if s.kind is OutputKind.USER_INPUT_MUTATION else by_target[s.target]
-                        for s in self.outputs if s.kind in _WRITES]
+                        for s in self.outputs if s.kind.writes]
         with reading(program.facts) as size:
             self.views = {s.views: parse(s.views, size) for s in self.outputs if s.views is not None}
         self.shared = _shared(program.graph)
@@ -131,7 +130,7 @@ class Runner:
                 raise RuntimeError(f"{self.program.name}: an input holds a value that an operation of the program "
                                    "refuses; the model itself says which, run eagerly")
         with _without_gradients():
-            writes = [value for spec, value in found if spec.kind in _WRITES]
+            writes = [value for spec, value in found if spec.kind.writes]
             for place, value in zip(self.written, writes, strict=True):
                 self._check_write(place, value)
             for place, value in zip(self.written, writes):

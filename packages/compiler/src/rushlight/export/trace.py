@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rushlight
-from rushlight.compiler.capture import allow, memory, opcodes, state
+from rushlight.compiler.capture import memory, opcodes, state
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.randomness import Draw, Draws
 from rushlight.compiler.capture.semantics import call
@@ -303,8 +303,3 @@ def _chain(tracer: Tracer) -> str:
 def flatten_call(args: tuple, kwargs: dict) -> tuple[list, TreeSpec]:
     """The leaves of a call's arguments, and their tree."""
     return tree_flatten((args, kwargs))
-
-
-def is_module(model: Any) -> bool:
-    """Is it an `nn.Module`?"""
-    return allow.module_type(model) is not None

@@ -187,7 +187,7 @@ def _model(program: ExportedProgram, opset: int, input_names: Sequence[str] | No
            ) -> ONNXProgram:
     """The ONNX model of a captured program."""
     specs = program.graph_signature.output_specs
-    lost = sorted({str(s.target) for s in specs if s.kind.name.endswith("MUTATION")})
+    lost = sorted({str(s.target) for s in specs if s.kind.writes})
     if lost:
         warnings.warn(
             f"onnx.export: the program writes to {', '.join(lost)}; an ONNX model has no state, so this is left out. "

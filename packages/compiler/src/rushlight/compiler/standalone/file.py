@@ -27,7 +27,6 @@ from rushlight.export.graph_signature import (
 )
 from rushlight.utils._pytree import tree_flatten
 
-_WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 _HEAD = '''"""{title}
 
 Needs numpy and numba, nothing else. `call(inputs, weights)` computes on arrays; INPUTS and WEIGHTS say on which.
@@ -149,7 +148,7 @@ def _finish(program: ExportedProgram, printer: Printer, specs: list[InputSpec], 
         if spec.kind is OutputKind.USER_OUTPUT:
             returned.append(_returned(spec, value, printer))
     lines += [f"{by_target[str(spec.target)]}[...] = {printer.names[value]}" for spec, value in pairs
-              if spec.kind in _WRITES and value is not None]
+              if spec.kind.writes and value is not None]
     return [*lines, f"return [{', '.join(returned)}]"]
 
 
