@@ -68,8 +68,7 @@ class Decisions:
     def require(self, what: str) -> None:
         """Give up where a program may not depend on data."""
         if not self.allowed:
-            raise Abort(f"control flow that depends on data: {what}; say it with rushlight.cond, rushlight.while_loop "
-                        "or rushlight.where")
+            raise Abort(f"control flow that depends on data: {what}; say it with rushlight.cond or rushlight.where")
 
     def number(self, value: Value) -> Any:
         """The Python number of a value of the graph with one element."""
