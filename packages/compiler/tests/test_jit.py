@@ -214,6 +214,51 @@ def test_damaged_files_are_refused(damage, tmp_path):
         jit.load(tmp_path / "script.pt")
 
 
+def test_files_hold_the_model_as_it_is_when_it_is_stored():
+    nn = pytest.importorskip("rushlight.nn")
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.layer = 2, nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale
+
+    x, script = rushlight.ones(1, 2), jit.script(Scaled())
+    for name, value in (("scale", 2), ("scale", 3), ("layer", nn.Linear(2, 1))):
+        setattr(script, name, value)
+        assert script(x).tolist() == jit.load(stored(script))(x).tolist()
+
+
+def test_arguments_are_given_by_position_or_by_name():
+    @jit.script
+    def f(x, n: int = 1, *, y=None):
+        return x * n if y is None else x * n - y
+
+    x, calls = rushlight.ones(2), [((), {"n": 2}), ((), {"n": 3, "y": rushlight.ones(2)})]
+    for args, kwargs in calls:
+        f(x, *args, **kwargs)
+    again = jit.load(stored(f))
+    twice = jit.load(stored(again))
+    for g in (again, twice):
+        assert g(x, 2).tolist() == g(x, n=2).tolist() == g(n=2, x=x).tolist() == [2, 2]
+        assert g(x, 3, y=x).tolist() == g(y=x, n=3, x=x).tolist() == [2, 2]
+        with pytest.raises(RuntimeError, match="fit none of the 2"):
+            g(x, z=2)
+
+
+def test_scripted_containers_are_containers():
+    nn = pytest.importorskip("rushlight.nn")
+    layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    script = jit.script(layers)
+    assert len(script) == 2 and script[0] is layers[0] and list(script) == list(layers)
+    assert bool(jit.script(nn.Linear(1, 1)))
+    assert "a" in jit.script(nn.ModuleDict({"a": nn.ReLU()}))
+    with pytest.raises(TypeError, match="Linear"):
+        jit.script(nn.Linear(1, 1))[0]
+
+
 def test_other_files_are_named():
     program = io.BytesIO()
     rushlight.export.save(rushlight.export.export(lambda x: x + 1, (rushlight.ones(1),)), program)

@@ -55,6 +55,7 @@ def save(m: Any, f: Any, _extra_files: dict[str, str | bytes] | None = None) -> 
             files[f"graphs/{len(files)}.txt"] = graph.encode()
             stored.setdefault(key, []).append({"training": training, **description})
     data = {"format": FORMAT, "kind": kind, "name": name, "methods": stored, "tensors": tensors.metas,
+            "arguments": {key: methods[key].argument_names() for key in stored},
             "training": bool(m.training) if kind == "module" else None}
     for key, content in (_extra_files or {}).items():
         files[f"extra/{key}"] = content.encode() if isinstance(content, str) else content
@@ -88,7 +89,8 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
                     number += 1
                 if not key.isidentifier() or not programs:
                     raise ValueError(f"no method: {key!r}")
-                methods[key] = Programs(str(data["name"]) if key == "forward" else key, programs)
+                names = [str(name) for name in data["arguments"][key]]
+                methods[key] = Programs(str(data["name"]) if key == "forward" else key, programs, names)
             for key in _extra_files or {}:  # bytes, and none where there is no such file, as in PyTorch
                 stored_there = f"extra/{key}" in archive
                 _extra_files[key] = archive.read(f"extra/{key}") if stored_there else b""  # type: ignore[index]

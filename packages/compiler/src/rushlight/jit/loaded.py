@@ -11,13 +11,14 @@ from rushlight.export.graph_signature import InputKind
 from rushlight.export.module import place, runner
 from rushlight.export.trees import build, flatten_arguments
 from rushlight.jit.script import ScriptFunction, classes
+from rushlight.jit.signatures import by_position
 
 
 class Programs:
     """Programs for several kinds of calls of one function: each call is answered by the first that it fits."""
 
-    def __init__(self, name: str, programs: list[tuple[bool | None, ExportedProgram]]) -> None:
-        self.name, self._programs = name, programs
+    def __init__(self, name: str, programs: list[tuple[bool | None, ExportedProgram]], names: list[str]) -> None:
+        self.name, self._programs, self._names = name, programs, names
         self._runners = [runner(program) for _, program in programs]
         self._compiled = [compile(run) for run in self._runners]
         self._module: Any = None
@@ -31,11 +32,16 @@ class Programs:
         """The programs, with the mode (training or not, None for functions) of each."""
         return list(self._programs)
 
+    def argument_names(self) -> list[str]:
+        """The names of the arguments that may be given by position or by name."""
+        return self._names
+
     def seen(self) -> bool:
         """Is there a program?"""
         return True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = by_position(args, kwargs, self._names)
         errors: list[Exception] = []
         for i, (training, program) in enumerate(self._programs):
             if self._module is not None and training is not self._module.training:

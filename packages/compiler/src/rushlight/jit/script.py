@@ -95,6 +95,10 @@ class ScriptFunction:
             raise TypeError(f"{self.name}: example inputs must be tensors and constants, got {', '.join(kinds)}")
         return self._signatures.program(key)
 
+    def argument_names(self) -> list[str]:
+        """The names of the arguments that may be given by position or by name."""
+        return self._signatures.argument_names()
+
     def seen(self) -> bool:
         """Was there a call?"""
         return self._signatures.any()
@@ -247,6 +251,21 @@ def _make_classes(base: Any) -> tuple[type, type]:
         def train(self, mode: bool = True) -> Any:
             self._original.train(mode)
             return self
+
+        def __len__(self) -> int:
+            return len(self._original)
+
+        def __bool__(self) -> bool:
+            return True  # also an empty container is a module
+
+        def __iter__(self) -> Any:
+            return iter(self._original)
+
+        def __getitem__(self, key: Any) -> Any:
+            return self._original[key]
+
+        def __contains__(self, key: Any) -> bool:
+            return key in self._original
 
         def __deepcopy__(self, memo: dict) -> Any:
             made = memo[id(self)] = type(self)(copy.deepcopy(self._original, memo))

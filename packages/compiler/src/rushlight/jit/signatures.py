@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,16 +32,23 @@ class Signatures:
     def __init__(self, fn: Callable, name: str) -> None:
         self.fn, self.name = fn, name
         self._calls: dict[tuple, Call] = {}
-        self._programs: dict[tuple, ExportedProgram] = {}
 
     @property
     def module(self) -> Any:
         """The module whose method it is, if any."""
         return module_of(self.fn)
 
+    def argument_names(self) -> list[str]:
+        """The names of the arguments that may be given by position or by name, in order; none if that is not known."""
+        try:
+            parameters = inspect.signature(getattr(self.fn, "forward", self.fn)).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
     def note(self, args: tuple, kwargs: dict) -> tuple | None:
         """Remember a call; returns its key, None for one that no program can answer."""
-        leaves, spec = tree_flatten((args, kwargs))
+        leaves, spec = tree_flatten(by_position(args, kwargs, self.argument_names()))
         if not all(isinstance(x, Tensor) or is_constant(x) for x in leaves):
             return None
         training = None if self.module is None else self.module.training
@@ -51,18 +59,15 @@ class Signatures:
         return key
 
     def program(self, key: tuple) -> ExportedProgram:
-        """The program of a kind of call. RuntimeError, naming the line, when it cannot be captured whole."""
-        found = self._programs.get(key)
-        if found is None:
-            call = self._calls[key]
-            args, kwargs = tree_unflatten(list(call.leaves), call.spec)
-            module = self.module
-            if module is None:
-                found = build(self.name, self.fn, args, kwargs, Dim.AUTO)
-            else:
-                found = _in_mode(module, bool(call.training), lambda: build(self.name, self.fn, args, kwargs, Dim.AUTO))
-            self._programs[key] = found
-        return found
+        """The program of a kind of call, as the function and its module are now. RuntimeError, naming the line, when it
+        cannot be captured whole.
+        """
+        call = self._calls[key]
+        args, kwargs = tree_unflatten(list(call.leaves), call.spec)
+        module = self.module
+        if module is None:
+            return build(self.name, self.fn, args, kwargs, Dim.AUTO)
+        return _in_mode(module, bool(call.training), lambda: build(self.name, self.fn, args, kwargs, Dim.AUTO))
 
     def any(self) -> bool:
         """Was there a call?"""
@@ -80,6 +85,16 @@ class Signatures:
             if not any(training is call.training and _fits(program, call) for training, program in found):
                 found.append((call.training, self.program(key)))
         return found
+
+
+def by_position(args: tuple, kwargs: dict, names: list[str]) -> tuple[tuple, dict]:
+    """The same call with arguments of these names by position, as far as none is left out before them."""
+    args, kwargs = tuple(args), dict(kwargs)
+    for name in names[len(args):]:
+        if name not in kwargs:
+            break
+        args += (kwargs.pop(name),)
+    return args, kwargs
 
 
 def _fits(program: ExportedProgram, call: Call) -> bool:
