@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import timeit
+from collections import namedtuple
 
 import pytest
 
@@ -181,6 +182,26 @@ def test_a_class_attribute_that_goes_before_the_guard_is_native(check, monkeypat
     check(scenario, variants=3)
 
 
+def test_named_tuples(check, at_once):
+    Scales = namedtuple("Scales", "first second")
+
+    class Own(Scales):  # the items of which machine code is not to look for
+        def __getitem__(self, index):
+            return 7.0
+
+    def scenario(compile):
+        it = {"scales": Scales(torch.ones(1), 2.0)}
+        c = compile(lambda x: x * it["scales"][0] + it["scales"].second)
+        seen = [c(torch.ones(1)) for _ in range(3)]
+        for scales in (Scales(torch.ones(1), 3.0), Own(torch.ones(1), 2.0), Own(torch.ones(1), 2.0)):
+            it["scales"] = scales
+            seen.append(c(torch.ones(1)))
+        return seen
+
+    check(scenario)
+    assert at_once[0] is not None
+
+
 def test_keywords_are_native_in_their_order_alone(at_once):
     call = torch.compile(lambda x, **named: [(key, value * x) for key, value in named.items()])
     x = torch.ones(1)
@@ -200,6 +221,34 @@ def test_equal_integers_are_the_same_however_they_came(at_once, number):
     assert native_entries(call) == 1 and len(at_once) == 1  # never written anew
     for other in (-number, number + 1, number - (1 << 30), number + (1 << 32), float(number), True):
         assert call(x, other).item() == other
+
+
+def test_large_integers(check, at_once):
+    def scenario(compile):
+        c = compile(lambda x, n: x + n)
+        x = torch.zeros(1, dtype=torch.float64)
+        return [c(x, n) for n in (1 << 40, 1 << 40, int(str(1 << 40)), 1 << 41, 1 << 40, 256, -(1 << 40))]
+
+    check(scenario)
+
+
+def test_equal_strings_are_the_same_however_they_came(at_once):
+    options = {"scale one": 2.0, "other": 1.0}
+
+    def program(x, how):
+        return x * options["scale one"] + len(options) if how == "some way" else x
+
+    call, x = torch.compile(program), torch.ones(1)
+    for _ in range(3):
+        options.clear()
+        options.update({"".join(["scale", " one"]): 2.0, "other": 1.0})
+        for _ in range(3):
+            assert call(x, "".join(["some", " way"])).item() == 4
+    assert native_entries(call) == 1 and len(at_once) == 1
+    for how in ("some waz", "some wa", "some way ", b"some way", "söme way", None):
+        assert call(x, how).item() == 1
+    options["".join(["scale", " one"])] = 3.0
+    assert call(x, "".join(["some", " way"])).item() == 5
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -29,6 +29,7 @@ from rushlight.compiler.native.guard_objects import (
     leaves,
     lookup,
     memory,
+    same_text,
 )
 from rushlight.kernels.cpu.calls_objects import (
     CLEAR,
@@ -189,19 +190,19 @@ def others(table, own, what, now, args, registers):
         if word(a + LENGTH) != x:
             return MISSING
     elif what == KEYS:
-        return keys(a, now, x)
+        return keys(own, a, now, x)
     elif what == BITS:
         if word(a + TYPE) != y or a != x and word(a + FLOAT_VALUE) != word(now + 32):
             return UNSURE
     elif what == TEXT:
-        if a != x:
+        if not same_text(own, a, x):
             return UNSURE
     elif what == INTEGER:  # of one digit: `LENGTH` is where its size and sign stand
         if a != x and (word(a + TYPE) != y or word(a + LENGTH) != word(x + LENGTH)
                        or half(a + DIGITS) != half(x + DIGITS)):
             return UNSURE
     elif what == NAMES:
-        return keys(word(args + 8), now, x)
+        return keys(own, word(args + 8), now, x)
     elif what == LEAVES:
         return leaves(table, own, now, x, registers)
     elif what == DISTINCT:

@@ -25,8 +25,8 @@ from rushlight.kernels.cpu.machine import call, half, put_word, stack, word
 # The words of the table of guards: C functions, classes, places of slots.
 (
     GENERIC_DICT, GET_ITEM, STOP_COLLECTING, START_COLLECTING, STATE, EDGE, STATE_GRAD, ORIGIN, LEAF_EDGE, POST_HOOKS,
-    NODE_EXTRAS, LEAF_HOOKS, FILL, VALUES_AT, OWN_LENGTH,
-) = range(15)  # fmt: skip
+    NODE_EXTRAS, LEAF_HOOKS, FILL, VALUES_AT, COMPARE_TEXT, TEXT_TYPE, OWN_LENGTH,
+) = range(17)  # fmt: skip
 
 MISSING, UNSURE, OK, RAISED = 0, 1, 2, 3  # what an instruction answers; the last: what Python's checks may do, too
 
@@ -65,18 +65,25 @@ def lookup(table, own, where, key, number):
             break
         if index < empty - 1:  # one below is an entry that was deleted
             other = word(entries + 16 * index)
-            if other == key:
+            if other == key or word(other + TEXT_HASH) == number and same_text(own, other, key):
                 values = word(where + DICT_VALUES)
                 if kind == SPLIT:
                     found = word(values + 8 * index + known(own, VALUES_AT))
                 else:
                     found = word(entries + 16 * index + 8)
                 break
-            if word(other + TEXT_HASH) == number:  # equal, or nearly never something else
-                break
         rest = (rest >> 5) & HIGH_BITS
         place = 5 * place + rest + 1
     return found
+
+
+def same_text(own, a, b):
+    """Are these the same object, or equal strings? `b` is a string."""
+    if a == b:
+        return True
+    if word(a + TYPE) != known(own, TEXT_TYPE):
+        return False
+    return call(known(own, COMPARE_TEXT), a, b) & 0xFFFFFFFF == 0
 
 
 def attributes(table, own, x, to):
@@ -113,7 +120,7 @@ def grad(table, own, x, to):
     return OK if word(to) != 0 else UNSURE
 
 
-def keys(where, now, count):
+def keys(own, where, now, count):
     """Are these the keys of a dict, in this order?"""
     keys_of = word(where + DICT_KEYS)
     sizes = word(keys_of + KEYS_BYTES)
@@ -123,7 +130,7 @@ def keys(where, now, count):
     if number != count:  # some were deleted
         return UNSURE
     for k in range(count):
-        if word(entries + 16 * k) != word(wanted + 8 * k):
+        if not same_text(own, word(entries + 16 * k), word(wanted + 8 * k)):
             return UNSURE
     return OK
 

@@ -171,7 +171,7 @@ class _Record:
             self._add(g.GRAD, a, to=to)
         elif node.step == "cell" and parent.step == "const":
             self._add(g.CELL, x=self._hold(parent.example), to=to)
-        elif node.step == "item" and above in (list, tuple) and type(key) is int and key >= 0:
+        elif node.step == "item" and _is_sequence(above) and type(key) is int and key >= 0:
             self._add(g.ELEMENT, a, key, above is list, to=to)
         elif node.step == "item" and above is not None and is_dict(above) and type(key) is str:
             kind = next((check[1] for check in node.checks if check[0] == "type"), None)
@@ -226,7 +226,7 @@ class _Record:
                 add(g.BITS, a, hold(number), hold(float), int(np.array(number).view(np.int64)))
             case "eq" if detail[0] is int and abs(detail[1]) < 1 << 30:
                 add(g.INTEGER, a, hold(detail[1]), hold(int))
-            case "eq" if detail[0] in (int, str):
+            case "eq" if detail[0] is str:
                 add(g.TEXT, a, hold(detail[1]))
             case "len" if _sized(above):
                 add(g.COUNT, a, detail[0])
@@ -302,9 +302,17 @@ def _type_of(node: Source) -> type | None:
     return next((check[1] for check in node.checks if check[0] in ("type", "tensor")), None)
 
 
+def _is_sequence(kind: type | None) -> bool:
+    """Is it list, tuple, or a named tuple, say, whose items lie as those of tuples do?"""
+    if kind in (list, tuple):
+        return True
+    return kind is not None and issubclass(kind, tuple) and all(
+        getattr(kind, name) is getattr(tuple, name) for name in ("__getitem__", "__len__"))
+
+
 def _sized(kind: type | None) -> bool:
     """Does the length of instances stand where machine code looks for it?"""
-    return kind is not None and (kind in (list, tuple) or is_dict(kind))
+    return kind is not None and (_is_sequence(kind) or is_dict(kind))
 
 
 def _has_strings(node: Source, kind: type | None) -> bool:

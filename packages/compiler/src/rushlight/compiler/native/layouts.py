@@ -56,10 +56,11 @@ def _table() -> np.ndarray:
 
     table = np.zeros(g.OWN_LENGTH, np.int64)
     functions = {g.GENERIC_DICT: "PyObject_GenericGetDict", g.STOP_COLLECTING: "PyGC_Disable",
-                 g.START_COLLECTING: "PyGC_Enable"}
+                 g.START_COLLECTING: "PyGC_Enable", g.COMPARE_TEXT: "PyUnicode_Compare"}
     for place, name in functions.items():
         table[place] = records.c_function(name)
     table[g.FILL] = ctypes.cast(ctypes.memset, ctypes.c_void_p).value or 0
+    table[g.TEXT_TYPE] = id(str)
     table[g.VALUES_AT] = 8 if sys.version_info >= (3, 13) else 0
     try:
         from rushlight.autograd.node import AccumulateGrad, Node
@@ -164,7 +165,7 @@ def _dicts_as_known() -> bool:
     vars(mixed)[1] = "one"
     for instance in (*shared, large):
         for key in ("first", "x", "y", "z", "a", "b", "name7", "name399", "absent"):
-            key = sys.intern(key)
+            key = "".join([*key])  # which is another object than the key in the dict
             found = probe(g.ITEM, key)((instance,), {})
             absent = probe(g.ABSENT, key)((instance,), {})
             if key in vars(instance):
