@@ -14,7 +14,7 @@ from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.source import Loop, loop_source
 
 rushlight.tensor(0)  # the first use declares all ops
-TOGETHER = 8  # definitions in one loop: numba takes a second for a loop, and little more for a long one
+TOGETHER = 20  # definitions in one loop: numba takes a second for a loop, and little more for a long one
 FLOATS = [0.0, 1.0, 0.5, 1.5, 2.0, 3.1415, 88.5, 1e-3, 1e10, 2.0**31, 2.0**63, np.inf, np.nan]
 
 
