@@ -14,6 +14,7 @@ from rushlight.compiler.graph.ir import Graph
 from rushlight.core.op import prims
 
 grad = pytest.importorskip("rushlight.autograd").grad
+tape = pytest.importorskip("rushlight.compiler.aot.tape")
 BACKENDS = ("eager", "aot_eager", "inductor")
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
@@ -314,6 +315,30 @@ def test_parts_without_grad(compile):
         return x * y + x.detach()
 
     agree(compile, fn, leaf(3))
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("used", [(0,), (1,), (2, 3), (0, 1, 2, 3)])
+def test_gradients_of_some_results(compile, monkeypatch, used, saved):
+    """Other results add nothing: not zeros where there is no gradient, nor zeros times infinity."""
+
+    def refuse(*arguments):
+        raise LookupError
+
+    if not saved:
+        monkeypatch.setattr(tape, "backward_of", refuse)
+
+    def fn(x, y):
+        return x * 2, y.exp(), x.log(), (x * y).sum()
+
+    found = []
+    for run in (fn, compile(fn)):
+        x, y = rushlight.zeros(2, requires_grad=True), leaf(2)
+        results = run(x, y)
+        sum([results[i].sum() for i in used]).backward()
+        found.append((x.grad, y.grad))
+    for want, got in zip(*found, strict=True):
+        equal(got, want)
 
 
 @every_backend

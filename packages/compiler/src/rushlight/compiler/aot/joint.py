@@ -37,8 +37,10 @@ class Joint:
     gradients: list[Value | None]
 
 
-def joint_graph(program: Graph) -> Joint:
-    """Differentiate a program. NotImplementedError when a formula cannot be put into a graph."""
+def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
+    """Differentiate a program, or only the outputs with some numbers. NotImplementedError when a formula cannot be put
+    into a graph.
+    """
     graph = Graph()
     copies: dict[Value, Value] = {v: graph.input(v.meta.with_grad(False)) for v in program.inputs}
     for node in program.nodes:
@@ -47,7 +49,8 @@ def joint_graph(program: Graph) -> Joint:
         values = graph.call(node.op, operands, node.params, metas)
         copies.update(zip(node.outputs, values))
     forward_nodes = len(graph.nodes)
-    tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]
+    if tangents is None:
+        tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]
     gradients: dict[Value, Any] = {}
     with no_grad(), dispatch.push(GraphBuilder(graph)):  # as in a backward pass that is not differentiated again
         for i in tangents:

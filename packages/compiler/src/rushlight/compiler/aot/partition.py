@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.compiler.aot.joint import Joint
+from rushlight.compiler.aot.joint import Joint, joint_graph
 from rushlight.compiler.aot.mincut import ENDLESS, cheapest_to_save
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
@@ -18,13 +18,15 @@ class Partition:
     the tangents.
 
     What is saved are first inputs (their numbers are `saved_inputs`), then outputs of `forward` (`saved_outputs`).
-    `gradients` says for each input which output of `backward` is its gradient, None where there is none.
+    Those are results of calls of the program, `saved_places`: the number of the call and of its result. `gradients`
+    says for each input which output of `backward` is its gradient, None where there is none.
     """
 
     forward: Graph
     backward: Graph
     saved_inputs: list[int]
     saved_outputs: list[int]
+    saved_places: list[tuple[int, int]]
     gradients: list[int | None]
 
 
@@ -34,25 +36,67 @@ def partition(joint: Joint) -> Partition:
     nodes = graph.nodes[: joint.forward_nodes]
     later = graph.nodes[joint.forward_nodes :]
     inputs = graph.inputs[: len(graph.inputs) - len(joint.tangents)]
-    wanted = [g for g in joint.gradients if g is not None]
+    wanted = _wanted(joint)
     available = {*inputs, *(v for node in nodes for v in node.outputs)}
     needed = [v for v in _needed(later, wanted) if v in available]
     free = {*joint.outputs, *(v for v, needs in zip(inputs, joint.needs_grad) if needs)}
     saved = set(cheapest_to_save(needed, _made_from, lambda v: _cost(v, free)))
     saved_inputs = [v for v in inputs if v in saved]
-    computed = [v for node in nodes for v in node.outputs if v in saved]
+    places = [(n, i) for n, node in enumerate(nodes) for i, v in enumerate(node.outputs) if v in saved]
+    computed = [nodes[n].outputs[i] for n, i in places]
     forward = Graph()
     forward.inputs, forward.nodes = inputs, list(nodes)
     forward.output([*joint.outputs, *[v for v in computed if v not in joint.outputs]])
     backward = _extract([*saved_inputs, *computed, *graph.inputs[len(inputs) :]], later, wanted)
-    numbers = iter(range(len(wanted)))
     return Partition(
         eliminate_dead(forward),
         eliminate_dead(eliminate_common(backward)),
         [inputs.index(v) for v in saved_inputs],
         [forward.outputs.index(v) for v in computed],
-        [None if g is None else next(numbers) for g in joint.gradients],
+        places,
+        _numbered(joint),
     )
+
+
+def backward_of(program: Graph, outputs: list[int], parts: Partition) -> tuple[Graph, list[int | None]]:
+    """What runs backward when gradients came for some of the outputs only, and which of its outputs are gradients of
+    the inputs: others get none, which is not the same as zeros. LookupError when it needs what was not saved.
+    """
+    joint = joint_graph(program, outputs)
+    graph = joint.graph
+    nodes, later = graph.nodes[: joint.forward_nodes], graph.nodes[joint.forward_nodes :]
+    count = len(program.inputs)
+    saved = [*[graph.inputs[i] for i in parts.saved_inputs], *[nodes[n].outputs[i] for n, i in parts.saved_places]]
+    known = {*saved, *graph.inputs[count:]}
+    wanted = _wanted(joint)
+    if not _follows(wanted, known):
+        raise LookupError("a gradient that needs an input which was not saved")
+    backward = _extract([*saved, *graph.inputs[count:]], later, wanted)
+    return eliminate_dead(eliminate_common(backward)), _numbered(joint)
+
+
+def _wanted(joint: Joint) -> list[Value]:
+    return [g for g in joint.gradients if g is not None]
+
+
+def _numbered(joint: Joint) -> list[int | None]:
+    numbers = iter(range(len(joint.gradients)))
+    return [None if g is None else next(numbers) for g in joint.gradients]
+
+
+def _follows(wanted: list[Value], known: set[Value]) -> bool:
+    """Can values be computed from known ones, without other inputs of the graph?"""
+    pending, seen = [*wanted], {*wanted, *known}
+    while pending:
+        value = pending.pop()
+        if value in known:
+            continue
+        if value.node is None:
+            return False
+        more = [x for x in value.node.inputs if isinstance(x, Value) and x not in seen]
+        seen.update(more)
+        pending += more
+    return True
 
 
 def _made_from(value: Value) -> list[Value] | None:

@@ -13,10 +13,10 @@ import numpy as np
 import rushlight
 from rushlight.autograd.api import grad
 from rushlight.autograd.memory import is_small
-from rushlight.autograd.modes import mode
+from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
 from rushlight.compiler.aot.joint import joint_graph
-from rushlight.compiler.aot.partition import partition
+from rushlight.compiler.aot.partition import backward_of, partition
 from rushlight.compiler.aot.record import recording
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
@@ -36,7 +36,8 @@ class Region:
     def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run]) -> None:
         self.graph = graph
         parts = partition(joint_graph(graph))
-        self._compile, self._backward_graph, self._backward = compile_pure, parts.backward, None
+        self._compile, self._parts = compile_pure, parts
+        self._backward: dict[tuple[int, ...], Any] = {}  # by the outputs whose gradients came
         self._lock = threading.Lock()
         forward = compile_pure(parts.forward)
         self.forward = getattr(forward, "consume", forward)
@@ -48,21 +49,33 @@ class Region:
         self.differentiated = [i for i, v in enumerate(graph.outputs) if v.meta.requires_grad]
         self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated) :]]
         self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
-        self.found_at = [at for at in parts.gradients if at is not None]
         self.node_class = type(
             "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count}
         )
         self.call = recording(self)
 
-    @property
-    def backward(self) -> Run:
-        """The backward program, compiled when first needed: inference never pays for it."""
-        if self._backward is None:
+    def backward_of(self, outputs: tuple[int, ...]) -> tuple[Run, list[int | None]] | None:
+        """The backward program for gradients of some outputs, and where in its results those of the wanted inputs are;
+        None when it needs more than was saved. Compiled when first needed: inference never pays for it.
+        """
+        found = self._backward.get(outputs, ())
+        if found == ():
             with self._lock:
-                if self._backward is None:
-                    compiled: Any = self._compile(self._backward_graph)
-                    self._backward = getattr(compiled, "consume", compiled)
-        return self._backward
+                if outputs not in self._backward:
+                    self._backward[outputs] = self._compiled(outputs)
+                found = self._backward[outputs]
+        return found
+
+    def _compiled(self, outputs: tuple[int, ...]) -> tuple[Run, list[int | None]] | None:
+        if len(outputs) == len(self.differentiated):
+            graph, gradients = self._parts.backward, self._parts.gradients
+        else:
+            try:
+                graph, gradients = backward_of(self.graph, [*outputs], self._parts)
+            except LookupError:
+                return None
+        compiled: Any = self._compile(graph)
+        return getattr(compiled, "consume", compiled), [gradients[i] for i in self.wanted]
 
     def unusual(self, inputs: list) -> list:
         """The call without gradients, or with somebody who watches each operation: saved-tensor hooks, anomaly mode."""
@@ -88,23 +101,28 @@ class CompiledNode(Node):
             storage = x._storage
             if storage is not None and storage.version != version:
                 raise RuntimeError(changed_message(self, x, version))
-        if mode.enabled:
-            results = self._again(grads)
+        given = tuple([i for i in region.differentiated if grads[i] is not None])
+        found = None if mode.enabled else region.backward_of(given)
+        if found is None:
+            results = self._again(grads, mode.enabled)
             if not keep:
                 self.saved, self.inputs = None, ()
             return results
+        run, places = found
         values = [*saved]
         if not keep:
             self.saved, self.inputs = None, ()
         del saved
         for i, m in zip(region.differentiated, region.tangents):
             x = grads[i]
-            values.append(x if x is not None and x._meta is m else _tangent(x, m))
-        found = region.backward(values)
-        return [found[at] for at in region.found_at]
+            if x is not None:
+                values.append(x if x._meta is m else _tangent(x, m))
+        results = run(values)
+        return [None if at is None else results[at] for at in places]
 
-    def _again(self, grads: list) -> list:
-        """Gradients that can be differentiated again: the program runs once more, eagerly, on the tape.
+    def _again(self, grads: list, create: bool) -> list:
+        """Gradients that can be differentiated again (`create`), or that no backward program gives: the program runs
+        once more, eagerly, on the tape.
 
         Inputs on whose values no gradient depends were not kept; anything of their shape serves.
         """
@@ -118,16 +136,17 @@ class CompiledNode(Node):
         ]
         for at, x in (*zip(region.rerun_inputs, self.inputs), *zip(region.saved_inputs, self.saved or ())):
             inputs[at] = x
-        # An input may be computed from another one, or be the same tensor: a view of each stands for this place only.
-        inputs = [prims.alias.apply((x,)) if x._meta.requires_grad else x for x in inputs]
-        outputs = interpret(region.graph, inputs)
+        with enable_grad():
+            # An input may be computed from another one, or be the same tensor: a view stands for this place only.
+            inputs = [prims.alias.apply((x,)) if x._meta.requires_grad else x for x in inputs]
+            outputs = interpret(region.graph, inputs)
         used = [i for i in region.differentiated if grads[i] is not None]
         return list(
             grad(
                 [outputs[i] for i in used],
                 [inputs[i] for i in region.wanted],
                 [grads[i] for i in used],
-                create_graph=True,
+                create_graph=create,
                 allow_unused=True,
             )
         )
@@ -138,10 +157,8 @@ class CompiledNode(Node):
         return tuple([edges.get(i, (None, 0)) for i in range(len(self.region.graph.inputs))])
 
 
-def _tangent(x: Tensor | None, m: Meta) -> Tensor:
-    """An incoming gradient as the backward program takes it: row-major, zeros where none came."""
-    if x is None:
-        return rushlight.zeros(m.shape, dtype=m.dtype, device=m.device)
+def _tangent(x: Tensor, m: Meta) -> Tensor:
+    """An incoming gradient as the backward program takes it: row-major."""
     if is_small(m):
         return wrap(np.ascontiguousarray(x._array), m)  # a gradient of a sum comes expanded, nearly always
     return x.contiguous()
