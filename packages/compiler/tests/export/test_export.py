@@ -80,6 +80,9 @@ def test_fused_operations_come_apart():
     rushlight.testing.assert_close(found[1], found[3])
     own = program.run_decompositions({rushlight.core.op.prims.relu: lambda x: x.clamp(min=0)})
     assert "relu" not in {node.op.name for node in own.graph.nodes}
+    for table in ({"relu": lambda x: x}, {rushlight.core.op.prims.relu: None}):
+        with pytest.raises(TypeError, match="expected a table from ops to functions"):
+            program.run_decompositions(table)
 
 
 def test_gradients_reach_inputs_that_required_none_in_the_export():

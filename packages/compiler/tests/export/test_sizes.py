@@ -123,6 +123,11 @@ def test_shapes_from_nested_arguments_and_examples():
     assert program.module()(*args, named=rushlight.ones(9))[1].item() == 9
 
 
+def test_pictures_are_drawn_for_the_sizes_of_the_example():
+    program = export(lambda x: x.reshape(-1) * 2, (rushlight.ones(3, 4),), dynamic_shapes=({0: Dim("rows")},))
+    assert stored(program).draw().summary == "2 operations in 1 kernel and 1 view read 48 B and write 48 B"
+
+
 def test_threads_share_a_program(monkeypatch):
     monkeypatch.setattr("rushlight.export.run._KEPT", 4)
     program = export(lambda x: x.reshape(-1).sum() * x.shape[0], (rushlight.ones(4, 3),),

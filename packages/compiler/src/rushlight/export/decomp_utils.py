@@ -37,9 +37,11 @@ def default_decompositions() -> CustomDecompTable:
     Example:
         >>> import rushlight
         >>> table = rushlight.export.default_decompositions()
-        >>> program = rushlight.export.export(lambda x: x.logsumexp(0), (rushlight.zeros(2),))
-        >>> [node.op in table for node in program.run_decompositions().graph.nodes].count(True)
-        0
+        >>> program = rushlight.export.export(lambda x: x.mean(0), (rushlight.zeros(2),))
+        >>> [(node.op.name, node.op in table) for node in program.graph.nodes]
+        [('mean', True)]
+        >>> [(node.op.name, node.op in table) for node in program.run_decompositions().graph.nodes]
+        [('sum', False), ('true_divide', False)]
     """
     return CustomDecompTable({op: op.decomposition for op in REGISTRY.values() if op.decomposition is not None})
 
@@ -47,6 +49,10 @@ def default_decompositions() -> CustomDecompTable:
 def run(program: ExportedProgram, table: dict[Op, Callable] | None) -> ExportedProgram:
     """The program with the operations of a table in parts, and parts of parts."""
     table = default_decompositions() if table is None else table
+    for op, function in table.items():
+        if not isinstance(op, Op) or not callable(function):
+            raise TypeError(f"run_decompositions: expected a table from ops to functions, got {op!r}: {function!r}; "
+                            "rushlight.export.default_decompositions() is one")
     facts = program.facts
     with OPENING:
         if facts is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.compiler.capture.sized import as_captured
 from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core.op import Op
@@ -186,7 +187,8 @@ class ExportedProgram:
         return make_module(self)
 
     def draw(self) -> GraphPicture:
-        """A picture of the graph as it fuses, with shapes and bytes: `.svg`, `.dot`, `.text`, `.save(path)`.
+        """A picture of the graph as it fuses, with shapes and bytes: `.svg`, `.dot`, `.text`, `.save(path)`. Open sizes
+        are those of the example.
 
         Example:
             >>> import rushlight
@@ -196,7 +198,7 @@ class ExportedProgram:
         """
         from rushlight.compiler.picture import GraphPicture  # loads the kernels, which exporting does not need
 
-        return GraphPicture(self.graph)
+        return GraphPicture(self.graph if self.facts is None else as_captured(self.facts, self.graph))
 
     def with_graph(self, graph: Graph, signature: ExportGraphSignature) -> ExportedProgram:
         """The same program with another graph."""
