@@ -51,6 +51,6 @@ def test_reductions_that_repeat_what_they_fold_are_drawn_once_for_others():
 
 
 def test_a_call_that_was_not_captured_has_no_picture():
-    report = explain(lambda x: print(x))(rushlight.ones(1))
-    with pytest.raises(RuntimeError, match="no graph 0, 0 were captured: .*print"):
+    report = explain(lambda x: x.nonzero())(rushlight.ones(1))
+    with pytest.raises(RuntimeError, match="no graph 0, 0 were captured: .*nonzero"):
         report.draw()
