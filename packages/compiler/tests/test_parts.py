@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.compiler.codegen import parts
 from rushlight.compiler.codegen.program import Program
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.native.programs import builtin, ready
@@ -113,6 +114,21 @@ def test_calls_on_several_threads(width):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_parts_are_no_larger_than_the_machine_code_has_room_for():
+    from rushlight.compiler.native import program_code  # it imports llvmlite
+
+    assert (parts.MOST_SLOTS, parts.MOST_ARGUMENTS) == (program_code.MOST_SLOTS, program_code.MOST_ARGUMENTS)
+    graph = Graph()
+    x = graph.input(meta(F32, (4,)))
+    values = [graph.call(prims.tanh, (x,))]
+    for _ in range(2 * parts.MOST_SLOTS):
+        values.append(graph.call(prims.tanh, (values[-1],)))
+    graph.output(values)
+    program, inputs = Program(graph), inputs_of(graph)
+    found = program(inputs)
+    assert len(found) == len(values) and found[1].allclose(inputs[0].tanh().tanh())
 
 
 def test_memory_that_is_taken_over_twice():

@@ -47,13 +47,15 @@ def answer(self, args, count):
     none = known(table, NONE)
     if count != columns - 1:
         return hold(table, none)
-    for k in range(count):
-        given = word(args + 8 * k)
-        if word(given + TYPE) != word(record + 8 * LIST) or word(given + LENGTH) != length:
-            return hold(table, none)
+    # The first thing, because to make a tuple may run the garbage collector, and that anything.
     arrays = call(known(table, NEW_TUPLE), length * columns)
     if arrays == 0:
         return arrays
+    for k in range(count):
+        given = word(args + 8 * k)
+        if word(given + TYPE) != word(record + 8 * LIST) or word(given + LENGTH) != length:
+            drop(table, arrays)
+            return hold(table, none)
     params = word(word(args) + LIST_ITEMS)
     if not note_all(record, table, args, count, arrays) or not have_storages(table, params, length):
         drop(table, arrays)

@@ -1,9 +1,9 @@
 """Entries whose guards become machine code after some calls.
 
 An entry is Python first: writing a record takes about as long as a hundred calls of the guard gain by it. After
-`_config.CALLS_BEFORE_NATIVE_GUARDS` calls the part of the entry that guards is replaced by one native call. Where that
-cannot tell (a class has changed in a way that may not matter, say), Python's entry answers, and the record is written
-anew after more calls.
+`_config.CALLS_BEFORE_NATIVE_GUARDS` calls that fit, the part of the entry that guards is replaced by one native call.
+Where that cannot tell (a class has changed in a way that may not matter, say), Python's entry answers, and the record
+is written anew after more calls.
 """
 
 from __future__ import annotations
