@@ -26,7 +26,8 @@ class Joint:
     """The joint graph: first the `forward_nodes` of the program, then its gradients.
 
     `graph.inputs` are the program's inputs and then one tangent per differentiable output (its number in `tangents`);
-    `gradients` has the gradient of each input, None where there is none.
+    `gradients` has the gradient of each input, None where there is none. `kept` are the values whose memory the tape
+    would keep: others may change before the backward pass.
     """
 
     graph: Graph
@@ -35,6 +36,7 @@ class Joint:
     needs_grad: list[bool]
     tangents: list[int]
     gradients: list[Value | None]
+    kept: set[Value]
 
 
 def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
@@ -57,7 +59,7 @@ def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
             value = program.outputs[i]
             incoming = tracer(graph.input(_tangent_meta(value.meta)))
             gradients[value] = incoming if value not in gradients else add(gradients[value], incoming)
-        flow_back(program.nodes, gradients, lambda v: tracer(copies[v]))
+        visited = flow_back(program.nodes, gradients, lambda v: tracer(copies[v]))
     found = [gradients.get(v) if v.meta.requires_grad else None for v in program.inputs]
     return Joint(
         graph,
@@ -66,7 +68,15 @@ def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
         [v.meta.requires_grad for v in program.inputs],
         tangents,
         [None if g is None else g._value for g in found],
+        {copies[_viewed(x)] for saved in visited.values() for x in saved if isinstance(x, Value)},
     )
+
+
+def _viewed(value: Value) -> Value:
+    """What a value is a view of, itself if it is none."""
+    while value.node is not None and value.node.op.kind == "view":
+        value = value.node.inputs[0]
+    return value
 
 
 def gradients_of(

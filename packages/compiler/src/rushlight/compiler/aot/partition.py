@@ -40,7 +40,8 @@ def partition(joint: Joint) -> Partition:
     available = {*inputs, *(v for node in nodes for v in node.outputs)}
     needed = [v for v in _needed(later, wanted) if v in available]
     free = {*joint.outputs, *(v for v, needs in zip(inputs, joint.needs_grad) if needs)}
-    saved = set(cheapest_to_save(needed, _made_from, lambda v: _cost(v, free)))
+    barred = {*inputs, *joint.outputs} - joint.kept  # the caller may write to them
+    saved = set(cheapest_to_save(needed, _made_from, lambda v: ENDLESS if v in barred else _cost(v, free)))
     saved_inputs = [v for v in inputs if v in saved]
     places = [(n, i) for n, node in enumerate(nodes) for i, v in enumerate(node.outputs) if v in saved]
     computed = [nodes[n].outputs[i] for n, i in places]
