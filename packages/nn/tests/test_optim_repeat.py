@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -84,6 +86,21 @@ def test_whatever_changes_between_steps(name, monkeypatch):
         torch.testing.assert_close(params, expected, rtol=0, atol=0, equal_nan=True)
         torch.testing.assert_close(states, expected_states, rtol=0, atol=0, equal_nan=True)
     assert sum(found is not None for found in repeats) > 8
+
+
+def test_the_first_native_step_of_a_process_makes_it():
+    program = """
+import rushlight as torch
+from rushlight.optim import native
+native.SOON = 0
+p = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([p], lr=1.0)
+p.grad = torch.ones(3)
+optimizer.step()
+(batch,) = optimizer._batches.values()
+assert batch.gather is not None
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_own_updates_are_called(monkeypatch):

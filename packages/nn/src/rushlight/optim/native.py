@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -59,6 +58,7 @@ class Batch:
         self.rest = [i for i in rows if i not in plain]
         self.columns, self.table = len(columns), None
         self.gather: Callable | None = None  # see `repeated`
+        self._asked = False  # for it
         self._numbers: tuple = ()
         self._array = np.empty(0)
 
@@ -74,13 +74,13 @@ class Batch:
         elif self.table is None and self.fitting:
             self.native, self.table = self.fitting, Table(self.sizes, self.columns)
             self.small = [i for i in self.plain if i not in self.native]
-            if len(self.native) == len(columns[0]):
-                self.gather = _gather(self.metas, len(columns), self.table)
         if self.native:
             lists = self._arrays(columns, self.native)
             _check_writable(lists[0])
             lists[1] = [np.ascontiguousarray(g) for g in lists[1]]
             native(self.table, lists, **options)
+            if not self._asked and len(self.native) == len(columns[0]):  # now, when LLVM is loaded in any case
+                self._asked, self.gather = True, _gather(self.metas, len(columns), self.table)
         if self.small:
             quiet(lambda: small(self._arrays(columns, self.small), **options))
 
@@ -106,10 +106,10 @@ class Batch:
 
 
 def _gather(metas: list[Any], columns: int, table: Table) -> Callable | None:
-    """The native form of `Batch._arrays` and `Table.note` for tensors with this metadata, where LLVM is loaded anyway;
-    the gradients must lie as the loops take them."""
+    """The native form of `Batch._arrays` and `Table.note` for tensors with this metadata; the gradients must lie as the
+    loops take them."""
     count = len(metas) // columns
-    if "llvmlite" not in sys.modules or not calls.possible() or not all(map(fits, metas[count : 2 * count])):
+    if not calls.possible() or not all(map(fits, metas[count : 2 * count])):
         return None
     from rushlight.core import records  # it imports llvmlite
 
