@@ -180,6 +180,29 @@ def test_frozen_modules_have_constants(model):
             model.linear.weight.sub_(1)
 
 
+def test_frozen_modules_keep_what_they_write():
+    nn = pytest.importorskip("rushlight.nn")
+
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", rushlight.zeros(1))
+            self.weight = nn.Parameter(rushlight.ones(1))
+
+        def forward(self, x):
+            self.seen += 1
+            return x * self.weight + self.seen
+
+    x, script = rushlight.zeros(1), jit.script(Counter().eval())
+    assert script(x).item() == 1
+    frozen = jit.freeze(script)
+    assert frozen(x).item() == 2 and list(frozen.state_dict()) == ["seen"] and not list(frozen.parameters())
+    again = jit.load(stored(frozen))
+    assert again(x).item() == 3 and again(x).item() == 4 and script(x).item() == 2
+    with pytest.raises(RuntimeError, match="no attribute 'wieght'"):
+        jit.freeze(script, ["wieght"])
+
+
 def test_methods_are_traced_by_name(model):
     model.eval()
     traced = jit.trace_module(model, {"forward": rushlight.ones(1, 2), "double": rushlight.ones(1)})

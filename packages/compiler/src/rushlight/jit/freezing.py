@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from operator import attrgetter
 from typing import Any
 
 from rushlight.jit.script import ScriptFunction, is_script_module, script_module
@@ -12,8 +14,8 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
     """A copy of a scripted module in evaluation mode whose parameters and buffers are constants.
 
     It has no parameters and an empty state dict; what happens to the original's weights does not reach it. Buffers
-    that a call writes to stay, and so do parameters and buffers named in `preserved_attrs`. Raises RuntimeError for
-    what is not scripted, and in training mode.
+    that calls of the script wrote to stay, and so do parameters and buffers named in `preserved_attrs`. Raises
+    RuntimeError for what is not scripted, in training mode, and for names that the module does not have.
 
     Example:
         >>> import rushlight
@@ -26,7 +28,13 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
     if original.training:
         raise RuntimeError("freeze: freezing is only implemented for modules in eval mode; call .eval() before")
     made = copy.deepcopy(original)
-    kept = {name for name in preserved_attrs or () if not callable(getattr(made, name, None))}
+    kept = _written(mod)
+    for name in preserved_attrs or ():
+        try:
+            attrgetter(name)(made)
+        except AttributeError:
+            raise RuntimeError(f"freeze: preserved_attrs: the module has no attribute {name!r}") from None
+        kept.add(name)
     for prefix, module in made.named_modules():
         fields = module.__dict__
         for registry in ("_parameters", "_buffers"):
@@ -35,6 +43,16 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
                     del fields[registry][name]
                     fields[name] = tensor.detach()
     return script_module(made)
+
+
+def _written(script: Any) -> set[str]:
+    """The names of the buffers that the calls which a script remembers write to."""
+    found: set[str] = set()
+    for method in script.methods().values():
+        with contextlib.suppress(RuntimeError, TypeError, ValueError):  # no call, or none that a graph can hold
+            found.update(*[program.graph_signature.buffers_to_mutate.values()
+                           for training, program in method.programs() if not training])
+    return found
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
