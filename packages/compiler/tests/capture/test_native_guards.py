@@ -136,6 +136,22 @@ def test_equal_keys_that_are_other_objects(check, at_once):
     check(scenario, variants=1)
 
 
+@pytest.mark.parametrize("count", [3, 300, 70_000])  # indices of one, two and four bytes
+def test_dicts_of_all_sizes(check, at_once, count):
+    def scenario(compile):
+        scales = {f"scale {n}": float(n) for n in range(count)}
+        c = compile(lambda x: x * scales["scale 2"])
+        seen = [c(torch.ones(1)) for _ in range(3)]
+        for value in (3.0, 4.0):
+            del scales["scale 2"]  # its place stays empty
+            scales["scale 2"] = value
+            seen += [c(torch.ones(1)), c(torch.ones(1))]
+        return seen
+
+    check(scenario, variants=2)
+    assert None not in at_once
+
+
 def test_membership(check, at_once):
     def scenario(compile):
         flags = {"a": 1}

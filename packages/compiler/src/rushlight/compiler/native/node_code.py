@@ -48,8 +48,10 @@ def answer(self, args, count):
         and set_versions(table, node + word(record + 8 * INPUT_VERSIONS_SLOT), second, others)
     ):
         # After the edges: they may make the node of a leaf, which must count as older.
-        put_word(node + known(tape, ORDER), call(known(tape, NEXT), known(tape, COUNTER)))
-        return node
+        order = call(known(tape, NEXT), known(tape, COUNTER))
+        put_word(node + known(tape, ORDER), order)
+        if order != 0:
+            return node
     drop(table, node)
     return 0
 
