@@ -9,7 +9,8 @@ ENTRY_LIMIT = 8  # captured variants kept per function before it stays eager
 PATH_LIMIT = 64  # the same of variants that are paths through control flow on data
 OUTCOME_LIMIT = 16  # calls that decide in a way for which there is no variant, before there are none at all
 CHILD_LIMIT = 8  # outcomes of one decision that are captured
-RETRY_AFTER = (2, 4, 8, 16, 32, 64)  # calls to wait after each capture that was given up
+# Calls to wait after each capture that was given up: in the end what is spent on trying is little beside the calls.
+RETRY_AFTER = (2, 4, 8, 16, 32, 64, 128, 256)
 CALLS_BEFORE_NATIVE_GUARDS = 30  # a record of guards takes as long to write as so many calls gain by it; -1: none ever
 
 raise_internal_errors = False  # the tests of the compiler set it: elsewhere a failing compiler means eager execution
