@@ -206,3 +206,34 @@ def test_detach_in_place(check):
         return out, flag, inner, v
 
     check(scenario)
+
+
+def test_memory_that_others_share_is_written_before_it_is_left(check):
+    def scenario(compile):
+        w = torch.tensor([2.0, -3.0], requires_grad=True)
+        shared = w.detach()
+
+        def step(x):
+            with torch.no_grad():
+                w.clamp_(-1, 1)
+            w.data = w.data * 0.5 + x
+
+        compile(step)(torch.ones(2))
+        return w, shared
+
+    check(scenario, captured=False)
+
+
+def test_data_that_is_written_through_itself(check):
+    def scenario(compile):
+        w = torch.tensor([2.0, -3.0], requires_grad=True)
+
+        def step(x):
+            data = w.data
+            data.add_(x)
+            data.mul_(2)
+            return data, data.detach(), w.data
+
+        return compile(step)(torch.ones(2)), w
+
+    check(scenario)

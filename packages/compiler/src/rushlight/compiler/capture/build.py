@@ -241,7 +241,10 @@ class Builder:
         operands = ", ".join([source, *map(self._param, step.numbers)])
         part = "" if step.index is None else f"[{step.index}]"
         if step.silent:
-            return self._assign(f"{source}.data")
+            name = self._assign(f"{source}.data")
+            if tracer._count:
+                self.lines.append(f"written({name}, {tracer._count})")
+            return name
         return self._assign(f"{self.writer.hold(step.op)}.apply(({operands},), {self._param(step.params)}){part}")
 
     def _param(self, x: Any) -> str:

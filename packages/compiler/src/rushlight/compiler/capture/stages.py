@@ -65,6 +65,10 @@ class Stages:
         self.unchanged.append({})
         return done
 
+    def pending(self, tracer: Tracer) -> bool:
+        """Was a tensor written since the last call?"""
+        return tracer._count != self._flushed.get(tracer, (0, 0))[0]
+
     def flush(self) -> Flush:
         """The writes to existing tensors since the last call: tensor, value, how often it was written, and the tensor
         of the program whose memory it got, if it did.

@@ -335,6 +335,8 @@ class Recorder:
         if new._views or (a.dtype, a.shape, a.strides, a.device) != (
                 b.dtype, b.shape, b.strides, b.device):
             raise Abort("setting data of a tensor with views, or of another form")
+        if target not in self.stages.memory and self.stages.pending(target):
+            raise Abort("setting data of a tensor that was changed: others may share the memory that it had")
         before, target._node = target._node, self.current(new)
         if before is not None:
             self.stale[before] = None
@@ -352,6 +354,7 @@ class Recorder:
             whole = scatter.whole(self, base, value, step)
             if value._meta.requires_grad:
                 target._meta = target._meta.with_grad(True)
+            target._count += step.silent
             self.assign(base, self.fitted(whole, base._meta), silent or step.silent)
             return
         if target._meta.strides != value._meta.strides and target._origin is None:
