@@ -34,6 +34,7 @@ def test_random_programs(check, observe, fuzzer, block):
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs_on_sizes(check, observe, block):
+    pytest.importorskip("rushlight.nn")
     for seed in range(10 * block, 10 * block + 10):
         body, calls = fuzz_sizes.scenario(seed)
         assert not fuzz_sizes.differs(body, calls, check.compile, observe), f"seed {seed}"
@@ -41,6 +42,7 @@ def test_random_programs_on_sizes(check, observe, block):
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_random_programs_on_sizes_share_kernels(observe):
+    pytest.importorskip("rushlight.nn")
     for seed in range(40, 52):
         body, calls = fuzz_sizes.scenario(seed)
         assert not fuzz_sizes.differs(body, calls, rushlight.compile, observe, fuzz_sizes.near), f"seed {seed}"

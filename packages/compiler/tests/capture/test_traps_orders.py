@@ -1,7 +1,6 @@
 """Traps as a table: a world, a program in it, and what changes the world between calls, in every order.
 
-Each program runs eagerly and compiled: first in a world that one change has already hit (cold), then with calls "
-"between
+Each program runs eagerly and compiled: first in a world that one change has already hit (cold), then with calls between
 the changes (warm), in each order of the changes. Counted by changes, this is where most traps of the suite are.
 """
 
@@ -16,6 +15,8 @@ from typing import Any
 import pytest
 
 import rushlight as torch
+
+pytest.importorskip("rushlight.nn")  # worlds hold modules and optimizers
 
 WORLD = """
 import collections, dataclasses, enum, functools, itertools, math, operator, types
