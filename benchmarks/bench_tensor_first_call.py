@@ -1,4 +1,4 @@
-"""What the first large call of a program costs beyond numba's own import, with no kernel kept on disk."""
+"""What the first large call of a program costs, with no kernel kept on disk."""
 
 import os
 import subprocess
@@ -7,9 +7,7 @@ import sys
 _PROGRAM = """
 import time
 import rushlight
-from rushlight.kernels.cpu import jit
 {operands}
-jit._numba_context()
 began = time.thread_time()
 {call}
 print(time.thread_time() - began)
