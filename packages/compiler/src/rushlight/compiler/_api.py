@@ -15,7 +15,6 @@ from rushlight.compiler.backends import registry
 from rushlight.compiler.capture import allow
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-BUILT_IN = ("eager", "aot_eager", "inductor", "numba")
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
@@ -72,7 +71,7 @@ def _lazy_backend(backend: str | Callable) -> Callable:
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"compile: backend must be a name or a function, got {type(backend).__name__}")
-    if backend not in BUILT_IN:
+    if backend not in registry.OWN:
         return registry.lookup(backend)
 
     def load_when_needed(graph: Any, metas: list, options: dict) -> Callable:

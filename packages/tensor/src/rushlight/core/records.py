@@ -19,25 +19,10 @@ from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import calls
 from rushlight.kernels.cpu import calls_objects as c
+from rushlight.kernels.cpu.builtin import FASTCALL, Method, new_builtin
 from rushlight.kernels.cpu.machine import compile_function
 
 _word = ctypes.c_ssize_t
-
-
-class _Method(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_FASTCALL = 0x80
-_new_builtin = ctypes.pythonapi.PyCFunction_NewEx
-_new_builtin.restype, _new_builtin.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
 _table = np.zeros(c.TABLE_LENGTH, np.int64)
 
 
@@ -45,14 +30,14 @@ class Code:
     """Machine code of a function that answers the calls of builtins."""
 
     def __init__(self, answer: Callable) -> None:
-        self._method = _Method(b"native", compile_function(answer), _FASTCALL, None)
+        self._method = Method(b"native", compile_function(answer), FASTCALL, None)
         keep_for_ever(self)
 
     def function(self, kind: int, python: Callable, words: tuple[int, ...], *items: Any) -> Any:
         """The function that answers calls as a record says: `words` follow its kind; `items` follow the Python function
         in `self`."""
         record = np.array([kind, _table.ctypes.data, *words], np.int64)
-        return _new_builtin(ctypes.addressof(self._method), (record, python, *items), None)
+        return new_builtin(ctypes.addressof(self._method), (record, python, *items), None)
 
 
 def keep_for_ever(thing: Any) -> None:

@@ -32,6 +32,7 @@ _BUILT_IN = {
     "openvino": "rushlight.compiler.backends.openvino",
 }
 _PACKAGES = ("onnxruntime", "openvino")  # backends that need a package of their own name
+OWN = tuple([name for name in _BUILT_IN if name not in _PACKAGES])  # backends that are always there
 _NEEDS = {
     "cudagraphs": "a CUDA device and the backend that replays CUDA graphs",
     "tensorrt": "an NVIDIA GPU and the package tensorrt",

@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import binding
 
+from rushlight.kernels.cpu.builtin import FASTCALL, Method, new_builtin
 from rushlight.kernels.cpu.host import host
 
 # What `answer` calls. Names of our own, because the interpreter's symbols are not visible everywhere.
@@ -23,23 +24,7 @@ _PYTHON = {
     "rushlight_new_double": "PyFloat_FromDouble", "rushlight_keep": "Py_IncRef", "rushlight_refuse": "PyErr_SetString",
     "PyThread_acquire_lock": "PyThread_acquire_lock", "PyThread_release_lock": "PyThread_release_lock",
 }  # fmt: skip
-
-
-class _Method(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_FASTCALL = 0x80
-_new_builtin = ctypes.pythonapi.PyCFunction_NewEx
-_new_builtin.restype, _new_builtin.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-_methods: list[_Method] = []
+_methods: list[Method] = []
 _type_error = ctypes.c_void_p(id(TypeError))
 
 
@@ -107,7 +92,7 @@ def load_function(code: bytes, name: str) -> int:
 
 def load_object(code: bytes, name: str) -> tuple[Callable[..., Any], int]:
     """The kernel in an object as Python calls it, and its address."""
-    method = _Method(b"kernel", load_function(code, f"answer_{name}"), _FASTCALL, None)
+    method = Method(b"kernel", load_function(code, f"answer_{name}"), FASTCALL, None)
     _methods.append(method)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
-    return _new_builtin(ctypes.addressof(method), None, None), _engine().get_function_address(f"kernel_{name}")
+    return new_builtin(ctypes.addressof(method), None, None), _engine().get_function_address(f"kernel_{name}")
