@@ -344,3 +344,29 @@ def test_a_module_with_20_parameters_is_cheap(at_once):
     with torch.no_grad():
         call(x), call(x)
         assert min(timeit.repeat(lambda: call(x), number=200, repeat=9)) / 200 < 20e-6  # 3 us on a quiet machine
+
+
+def test_guards_of_open_sizes_and_numbers(check, at_once):
+    def scenario(compile):
+        model = nn.Linear(4, 4)
+        options = {"scale": 1.0, "steps": 0}
+
+        def f(x, y):
+            options["steps"] += 1
+            return model(x) * options["scale"] + y[: x.shape[0] // 2].sum() + options["steps"] % 3
+
+        torch.manual_seed(0)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(0.5)
+        c, results = compile(f), []
+        for i, (n, m) in enumerate(((2, 3), (4, 3), (5, 9), (4, 3), (5, 9), (6, 2), (1, 4), (6, 2), (0, 5), (7, 8))):
+            options["scale"] = 0.5 + i if i != 7 else True
+            results.append(c(torch.arange(n * 4.0).reshape(n, 4), torch.arange(m * 1.0)))
+            if i == 8:
+                model.bias = nn.Parameter(torch.ones(4))
+        return [x.detach() for x in results], options["steps"]
+
+    check(scenario)
+    entries = [entry for state in check.states for entry in state.entries if entry.sizes.places]
+    assert entries and all("guard" in entry.run.__globals__ for entry in entries[:1]), [e.run for e in entries]

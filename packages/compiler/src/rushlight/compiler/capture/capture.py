@@ -134,11 +134,13 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     for tracer in [session.recorder.by_value.get(v) for part, _ in epilogue.later for v in part.inputs]:
         if tracer is not None:
             _name_input(session, writer, epilogue, run, tracer)
+    key = run.key_lines(writer)
     guards.write(session.tree, len(plan.args), tuple(plan.kwargs))
-    run.write_key(writer, guards)
     for source, name in epilogue.sources.items():
         writer.line(f"{name} = {guards.name_of[source]}", 2)
     stop = len(writer.lines)
+    for line in key:
+        writer.line(line, 2)
     writer.line("except Exception:")
     writer.line("return MISS", 2)
     run.write_call(writer, _name_inputs(session, writer, epilogue, run))
@@ -153,8 +155,8 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     why = _explainer(session.tree, len(plan.args), tuple(plan.kwargs), session.sizes)
     entry = Entry(namespace["entry"], session.recorder.graph, [part.graph for part, _ in epilogue.later], source, why,
                   session.sizes, session.decisions.path, session.tree)
-    if native and not session.sizes.places:
-        Warming(writer.lines, start, stop, namespace, epilogue.sources, session.tree, len(plan.args),
+    if native:
+        Warming(writer.lines, start, stop, stop + len(key), namespace, epilogue.sources, session.tree, len(plan.args),
                 tuple(plan.kwargs)).attach(entry)
     return entry
 

@@ -13,7 +13,7 @@ from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.decisions import outcome
 from rushlight.compiler.capture.derived import place
 from rushlight.compiler.capture.effects import Epilogue
-from rushlight.compiler.capture.guard_codegen import GuardWriter, Writer
+from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.randomness import draw, give_back
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.sized import Sized
@@ -66,21 +66,20 @@ class Run:
         """Does the graph depend on sizes or numbers that stay open?"""
         return bool(self.sizes.inputs or self.numbers)
 
-    def write_key(self, writer: Writer, guards: GuardWriter) -> None:
-        """Add the checks of numbers, and the lines that find the program for the sizes that came."""
-        facts = self.sizes.facts
+    def key_lines(self, writer: Writer) -> list[str]:
+        """The checks of numbers, and the lines that find the program for the sizes that came."""
+        facts, name, lines = self.sizes.facts, self.epilogue.source, []
         numbers = {atom.number for atom in self.numbers}
         for guard in facts.guards.values():  # those of sizes alone are looked at once per set of sizes
             if any(a.origin[1] is None and a.number not in numbers for a in facts.roots(guard[0])):
-                text = facts.guard_text(guard, lambda atom: place(atom, guards.name_of.__getitem__))
-                writer.line(f"if not ({text}): return MISS", 2)
+                text = facts.guard_text(guard, lambda atom: place(atom, name))
+                lines.append(f"if not ({text}): return MISS")
         if self.sized:
-            key = [f"{guards.name_of[source]}._meta" for source in self.sizes.inputs]
-            key += [guards.name_of[atom.origin[0]] for atom in self.numbers]
-            writer.line(f"key = ({', '.join(key)},)", 2)
-            writer.line("sized = find(key) or make(key)", 2)
-            writer.line("if sized is None: return MISS", 2)
+            key = [f"{name(source)}._meta" for source in self.sizes.inputs]
+            key += [name(atom.origin[0]) for atom in self.numbers]
+            lines += [f"key = ({', '.join(key)},)", "sized = find(key) or make(key)", "if sized is None: return MISS"]
             self._hold_sized(writer)
+        return lines
 
     def _hold_sized(self, writer: Writer) -> None:
         recorder, plan = self.session.recorder, self.plan

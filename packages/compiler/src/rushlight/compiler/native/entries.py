@@ -34,14 +34,15 @@ def _unsure(args: tuple, kwargs: dict) -> Unsure:
 class Warming:
     """The calls of an entry until it is native, and whenever the native guard cannot tell.
 
-    `lines` are those of the entry: from `start` to `stop` the guards, then the two that end their `try`.
+    `lines` are those of the entry: from `start` to `stop` the guards, up to `found` those that find the program for the
+    sizes that came, then the two that end their `try`.
     """
 
     def __init__(
-        self, lines: list[str], start: int, stop: int, namespace: dict[str, Any], sources: dict[Source, str],
-        tree: SourceTree, count: int, keywords: tuple[str, ...],
+        self, lines: list[str], start: int, stop: int, found: int, namespace: dict[str, Any],
+        sources: dict[Source, str], tree: SourceTree, count: int, keywords: tuple[str, ...],
     ) -> None:
-        self.head, self.until_tail, self.tail = lines[:start], lines[:stop], lines[stop:]
+        self.head, self.until_tail, self.key, self.tail = lines[:start], lines[:stop], lines[stop:found], lines[found:]
         self.namespace, self.sources, self.tree = namespace, sources, tree
         self.count, self.keywords = count, keywords
         self.python: Callable[[tuple, dict], Any] = namespace["entry"]
@@ -83,7 +84,8 @@ class Warming:
         lines = [
             *self.head, "        found = guard(args, kwargs)", "        if found is MISS: return MISS",
             *([f"        if found is not UNSURE: {', '.join(names)}, = found"] if names else []), *self.tail[:2],
-            "    if found is UNSURE: return again(args, kwargs)", *self.tail[2:],
+            "    if found is UNSURE: return again(args, kwargs)",
+            *(["    try:", *self.key, *self.tail[:2]] if self.key else []), *self.tail[2:],
         ]  # fmt: skip
         return self._function(lines, guard=guard, UNSURE=UNSURE, again=self.again)
 
