@@ -9,8 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from rushlight.core.meta import Symbolic
+
+
+class OpenWords(tuple):
+    """Words for a kernel of which some are sizes that are not known yet: a compiler has an array made of them."""
+
+    __slots__ = ()
+
+
+def as_words(numbers: Sequence[Any]) -> Any:
+    """The array (int64) that kernels read numbers from; `OpenWords` where some are symbols."""
+    if any(isinstance(n, Symbolic) for n in numbers):
+        return OpenWords(numbers)
+    return np.array(numbers, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +60,9 @@ class Layout:
                 return Layout(sizes, tuple(tuple(own[d] for d in order) for own in self.strides), self.walks)
         return None
 
-    def packed(self) -> np.ndarray:
+    def packed(self) -> Any:
         """Sizes, then the strides of each operand: the `layout` argument of a strided kernel."""
-        return np.array([*self.sizes, *(stride for strides in self.strides for stride in strides)], dtype=np.int64)
+        return as_words([*self.sizes, *(stride for strides in self.strides for stride in strides)])
 
 
 def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

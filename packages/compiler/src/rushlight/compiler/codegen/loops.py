@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Value
 from rushlight.compiler.lower.fuse import Group
 from rushlight.compiler.lower.scalars import Folded, compose
 from rushlight.core import pointwise
 from rushlight.core.large import NativeLoop
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import contiguous_strides, meta
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, ufunc_calls
 from rushlight.kernels.cpu.reduce import ReduceKernel, reduce_kernel
 from rushlight.kernels.half import compute_dtype
@@ -67,7 +65,7 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     *nodes, node = group.nodes
     operands = group.operands()
     init, combine, finish, pre = node.op.fold(node.params)
-    out, axes = node.outputs[0].meta, node.params[0]
+    out, axes = node.outputs[0].meta, tuple(sorted(node.params[0]))
     if nodes:
         accumulator = compute_dtype(out.numpy)
         inner = compose(nodes, operands, [node.inputs[0]])
@@ -84,8 +82,10 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
         kernel = reduce_kernel(
             combine, init, [operands[0].meta.numpy], out.numpy, pre, finish, arg_dtypes=[out.numpy]
         )
-    kept = tuple([size for d, size in enumerate(node.inputs[0].meta.shape) if d not in axes])
-    run = kernel.planned(_like(meta(out.dtype, kept)), *[_like(v.meta) for v in operands], axes=axes)
+    shape = node.inputs[0].meta.shape
+    kept = tuple([size for d, size in enumerate(shape) if d not in axes])
+    strides = [broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in operands]
+    run = kernel.planned(axes, shape, contiguous_strides(kept), strides)
     result, words = node.outputs[0], ", ".join([n.op.name for n in group.nodes])
     if isinstance(run, partial):  # a single call
         source.make(result)
@@ -96,9 +96,3 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     if kept != out.shape:
         source.line(f"{source.name(result)} = {source.name(result)}.reshape({out.shape})")
     return kernel
-
-
-def _like(m: Meta) -> np.ndarray:
-    """An array of some metadata for planning, over hardly any memory."""
-    one = np.zeros(1, m.numpy)
-    return np.lib.stride_tricks.as_strided(one, m.shape, tuple([stride * m.dtype.itemsize for stride in m.strides]))

@@ -50,6 +50,7 @@ from rushlight.kernels.cpu import allocator, gemm_kernels, pool
 from rushlight.kernels.cpu import gemm_words as w
 from rushlight.kernels.cpu.gemm_kernels import DEPTH, tile_shape
 from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.layout import as_words
 
 # Multiply-adds from which on this is faster than numpy's BLAS: 80 x 80 matrices. At 64 x 64 both take 4 us, and nobody
 # should wait for a compiler (2 s, once a machine) for a few thousand elements.
@@ -233,10 +234,9 @@ def _plan(
         return None
     words = _words(dtype, m, n, k, a_strides, b_strides, c_strides, d_strides)
     (outer, *steps), (inner, *inner_steps) = batch
-    words[w.A_OUTER : w.INNER : 2] = steps
-    words[w.A_INNER : w.INNER : 2] = inner_steps
-    words[w.A_OUTER : w.INNER] //= dtype.itemsize
-    words[w.INNER], words[w.ADD] = inner, add
+    words[w.A_OUTER : w.INNER : 2] = [step // dtype.itemsize for step in steps]
+    words[w.A_INNER : w.INNER : 2] = [step // dtype.itemsize for step in inner_steps]
+    words[w.INNER], words[w.ADD] = inner, int(add)
     few = FEW if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
     near = b_strides[-1] == dtype.itemsize and (k * n <= SMALL or m <= few)
     words[w.PLACE] = w.IN_PLACE if near else w.PACK
@@ -246,11 +246,11 @@ def _plan(
 def _words(
     dtype: np.dtype, m: int, n: int, k: int, a_strides: Sequence[int], b_strides: Sequence[int],
     c_strides: Sequence[int], d_strides: Sequence[int] | None,
-) -> np.ndarray:  # fmt: skip
-    words = np.zeros(w.WORDS, np.int64)
+) -> list[int]:  # fmt: skip
+    words = [0] * w.WORDS
     words[: w.A_ROW] = m, n, k
     steps = (*a_strides[-2:], *b_strides[-2:], c_strides[-2], *(d_strides or (0, 0))[-2:])
-    words[w.A_ROW : w.A_OUTER] = np.array(steps) // dtype.itemsize
+    words[w.A_ROW : w.A_OUTER] = [step // dtype.itemsize for step in steps]
     words[w.INNER] = 1
     words[w.TILE], words[w.PACKER] = gemm_kernels.tile(dtype), gemm_kernels.packer(dtype)
     if d_strides is not None:
@@ -258,10 +258,10 @@ def _words(
     return words
 
 
-def _cut(words: np.ndarray, batch: int, dtype: np.dtype, threads: int) -> _Plan:
+def _cut(words: list[int], batch: int, dtype: np.dtype, threads: int) -> _Plan:
     """Cut a product into tasks: enough of them for all threads, but with rows enough to make packing worth it."""
     rows, columns = tile_shape(dtype)
-    m, n, k = words[: w.A_ROW].tolist()
+    m, n, k = words[: w.A_ROW]
     panels = -(-n // columns)
     wanted = max(1, min(4 * threads, batch * m * n * k // PIECE))
     most = BLOCK_PACKED if words[w.PLACE] == w.PACKED else BLOCK
@@ -269,7 +269,7 @@ def _cut(words: np.ndarray, batch: int, dtype: np.dtype, threads: int) -> _Plan:
     block = -(-m // blocks)
     words[w.BLOCK], words[w.PANELS] = block, panels
     grain = max(1, PIECE // max(1, block * columns * k))
-    return _Plan(words, -(-m // block) * panels * batch, grain)
+    return _Plan(as_words(words), -(-m // block) * panels * batch, grain)
 
 
 def _batch(
@@ -316,10 +316,10 @@ def _large(
                     dtype, len(part), part.shape[1], left.shape[1], rows.strides, right.strides, part.strides,
                     None if start is None else start.strides,
                 )  # fmt: skip
-                words[w.ADD], words[w.PLACE] = add or p > 0, w.PACKED
-                words, tasks, grain = _cut(words, 1, dtype, threads)
+                words[w.ADD], words[w.PLACE] = int(add or p > 0), w.PACKED
+                plan = _cut(words, 1, dtype, threads)
                 run_kernel(
-                    gemm_kernels.multiply(dtype), tasks, grain, words, rows, panels, part,
+                    gemm_kernels.multiply(dtype), plan.tasks, plan.grain, plan.words, rows, panels, part,
                     part if start is None else start, numbers,
                 )  # fmt: skip
 

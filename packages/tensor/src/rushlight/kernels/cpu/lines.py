@@ -19,7 +19,7 @@ from rushlight.kernels.cpu import native
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.half import BFLOAT16, FLOAT16, storage_dtype
-from rushlight.kernels.layout import plan_layout
+from rushlight.kernels.layout import as_words, plan_layout
 from rushlight.kernels.line_source import TAIL, TILE, WIDTH, LineLoop, LineProgram, line_source
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64), FLOAT16, BFLOAT16)
@@ -57,7 +57,8 @@ def plan(
 ) -> tuple[Any, int, int, np.ndarray]:
     """The native loop for arrays of these shapes, strides and item sizes; its tasks, their grain, and its layout."""
     names = (*program.outs, *program.ins)
-    shape = np.broadcast_shapes(*[shape for shape, _, _ in signature])
+    sizes = zip(*[shape for shape, _, _ in signature], strict=True)
+    shape = tuple([next((n for n in along if n != 1), 1) for along in sizes])
     strides = [_strides(*one) for one in signature]
     kept = [d for d in range(len(shape)) if d not in dims]
     if 0 in shape:
@@ -89,7 +90,7 @@ def plan(
         layout += [*keep.strides[k][: len(outer)], *own[:-1], keep.strides[k][-1], own[-1]]
     tasks = math.prod(outer) * strips if columns else math.prod(outer)
     grain = max(1, native.GRAIN // (elements * (width if columns else 1) * len(program.passes)))
-    return compile_source(line_source(loop), loop.signature), tasks, grain, np.array(layout, np.int64)
+    return compile_source(line_source(loop), loop.signature), tasks, grain, as_words(layout)
 
 
 def _strides(own: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ Results do not depend on the number of threads: work is cut by shape alone, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -29,7 +30,7 @@ from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.expand import expand
 from rushlight.kernels.half import compute_dtype
-from rushlight.kernels.layout import element_strides, plan_layout
+from rushlight.kernels.layout import as_words, element_strides, plan_layout
 from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.reduce_source import (
     ROWS,
@@ -77,35 +78,30 @@ class ReduceKernel:
         plan(out, *ins)
         return out
 
-    def planned(self, out: np.ndarray, *ins: np.ndarray, axes: tuple[int, ...]) -> Callable[..., None]:
-        """The call for arrays laid out like these, whose contents do not matter: `run(out, *ins)`, unchecked."""
-        return self._plan(out, ins, axes)
+    def planned(
+        self, axes: tuple[int, ...], shape: tuple[int, ...], out_strides: tuple[int, ...],
+        strides: Sequence[tuple[int, ...]],
+    ) -> Callable[..., None]:  # fmt: skip
+        """The call that folds `axes` of operands of a shape: `run(out, *ins)`, unchecked.
 
-    def _plan(self, out: np.ndarray, ins: Sequence[np.ndarray], axes: tuple[int, ...]) -> Callable[..., None]:
-        shape = np.broadcast_shapes(*[x.shape for x in ins])
-        folded = sorted(axis % len(shape) for axis in axes) if shape else []
-        kept = [d for d in range(len(shape)) if d not in folded]
-        self._check(out, ins, tuple(shape[d] for d in kept))
-        if out.size == 0:
-            return lambda out, *ins: None
-        strides = [element_strides(x, shape) for x in ins]
-        out_strides = element_strides(out, out.shape)
-        if None in strides or out_strides is None:
-            return self._plan_copied(axes)
-        keep = plan_layout(out.shape, [out_strides, *[[st[d] for d in kept] for st in strides]])
-        fold = plan_layout([shape[d] for d in folded], [[st[d] for d in folded] for st in strides])
+        `out_strides` are those of the result's dimensions, the axes left out; `strides` are those of all operands, 0
+        where they are broadcast. All count elements, and the caller vouches for them. A single call is a `partial`.
+        """
+        kept = [d for d in range(len(shape)) if d not in axes]
+        keep = plan_layout([shape[d] for d in kept], [out_strides, *[[st[d] for d in kept] for st in strides]])
+        fold = plan_layout([shape[d] for d in axes], [[st[d] for d in axes] for st in strides])
         columns = fold.walks[0] != "c" and keep.walks[1] == "c" and keep.sizes[-1] >= NARROW and fold.sizes[-1] > 1
         walks = keep.walks[1:] if columns else fold.walks
-        results, count = out.size, int(np.prod([shape[d] for d in folded], dtype=np.int64))
+        results, count = math.prod([shape[d] for d in kept]), math.prod([shape[d] for d in axes])
         width = min(keep.sizes[-1], WIDTH) if columns else 1
         tasks = results // keep.sizes[-1] * -(-keep.sizes[-1] // WIDTH) if columns else results
         chunk = _chunk(count, tasks, width)
         chunks = max(1, -(-count // chunk))
         native = self._loop(columns, keep.rank, fold.rank, walks, chunks > 1)
         packed = [chunk, chunks, *keep.sizes, *fold.sizes, *keep.strides[0]]
-        for k in range(len(ins)):
+        for k in range(len(strides)):
             packed += [*keep.strides[k + 1], *fold.strides[k]]
-        layout = np.array(packed, dtype=np.int64)
+        layout = as_words(packed)
         grain = max(1, GRAIN // max(1, chunk * width))
         if chunks == 1 and tasks < 2 * grain:
             return partial(native, 0, tasks, layout)
@@ -113,7 +109,7 @@ class ReduceKernel:
             return lambda out, *ins: run_kernel(native, tasks, grain, layout, out, *ins)
         wide = self.fold.init_wide.dtype
         gather = compile_source(partials_source(self.fold, keep.rank), partials_signature(self.fold), self._opaques)
-        gather_layout = np.array([*keep.sizes, *keep.strides[0], count, results, chunks], dtype=np.int64)
+        gather_layout = as_words([*keep.sizes, *keep.strides[0], count, results, chunks])
 
         def run_in_chunks(out: np.ndarray, *ins: np.ndarray) -> None:
             sums = np.empty(chunks * results, wide)
@@ -121,6 +117,19 @@ class ReduceKernel:
             gather(0, results, gather_layout, out, sums)
 
         return run_in_chunks
+
+    def _plan(self, out: np.ndarray, ins: Sequence[np.ndarray], axes: tuple[int, ...]) -> Callable[..., None]:
+        shape = np.broadcast_shapes(*[x.shape for x in ins])
+        folded = tuple(sorted(axis % len(shape) for axis in axes)) if shape else ()
+        self._check(out, ins, tuple(shape[d] for d in range(len(shape)) if d not in folded))
+        if out.size == 0:
+            return lambda out, *ins: None
+        strides = [element_strides(x, shape) for x in ins]
+        out_strides = element_strides(out, out.shape)
+        known = [own for own in strides if own is not None]
+        if len(known) < len(strides) or out_strides is None:
+            return self._plan_copied(axes)
+        return self.planned(folded, shape, out_strides, known)
 
     def _loop(self, *walk: Any) -> Callable[..., None]:
         """The native loop for a way of walking through memory: see `FoldLoop`."""
