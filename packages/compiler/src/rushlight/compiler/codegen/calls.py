@@ -130,28 +130,39 @@ def _product(source: Source, node: Node) -> bool:
 
 
 def _cross_entropy(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
-    (loop, tasks, layout), (total_of, rows, words) = run.calls
+    (loop, tasks, layout), (losses_of, blocks, words), (total_of, _, mean) = run.calls
     (x, target), (loss, largest, rest) = operands, node.outputs
-    losses, wrong = Value(meta(x.meta.dtype, (rows,))), Value(meta(dtypes.int64, (1,)))
-    for value in (losses, largest, rest, loss, wrong):
+    sums, wrong = Value(meta(dtypes.float64, (2 * blocks,))), Value(meta(dtypes.int64, (1,)))
+    for value in (largest, rest, loss, sums, wrong):
         source.make(value)
     source.zero(wrong)
-    source.call("losses", loop, [0, tasks, layout, losses, largest, rest, x, target], node.op.name)
-    source.call("total", total_of, [0, rows, words, loss, wrong, losses, target], node.op.name)
-    check = partial(targets.checked, node.op.name, classes=x.meta.shape[1], ignore_index=node.params[0])
-    source.check(wrong, check, target)
-    source.forget([losses, wrong])
+    source.call("sums", loop, [0, tasks, layout, largest, rest, x], node.op.name)
+    unused = np.empty(0, x.meta.numpy)
+    places = [unused, sums, wrong, x, target, unused, largest, rest]
+    source.call("losses", losses_of, [0, blocks, words, *places], node.op.name)
+    source.call("total", total_of, [0, blocks, mean, loss, sums], node.op.name)
+    _check_targets(source, node, wrong, x, target)
+    source.forget([sums, wrong])
 
 
 def _cross_entropy_backward(source: Source, node: Node, run: Any, operands: list[Value]) -> None:
-    (scales_of, rows, words), (loop, tasks, layout, ignored) = run.calls
+    (scales_of, rows, words), (loop, tasks, layout), (take_off, _, places) = run.calls
     (grad, x, target, *sums), (out,) = operands, node.outputs
-    scale = Value(meta(x.meta.dtype, (rows,)))
-    for value in (scale, out):
+    scale, wrong = Value(meta(x.meta.dtype, (rows,))), Value(meta(dtypes.int64, (1,)))
+    for value in (scale, out, wrong):
         source.make(value)
-    source.call("scales", scales_of, [0, rows, words, scale, grad, target], node.op.name)
-    source.call("gradient", loop, [0, tasks, layout, out, x, target, ignored, *sums, scale], node.op.name)
-    source.forget([scale])
+    source.zero(wrong)
+    unused = np.empty(0, x.meta.numpy)
+    source.call("scales", scales_of, [0, rows, words, scale, grad, target, unused], node.op.name)
+    source.call("gradient", loop, [0, tasks, layout, out, x, *sums, scale], node.op.name)
+    source.call("take_off", take_off, [0, rows, places, out, wrong, target, scale], node.op.name)
+    _check_targets(source, node, wrong, x, target)
+    source.forget([scale, wrong])
+
+
+def _check_targets(source: Source, node: Node, wrong: Value, x: Value, target: Value) -> None:
+    check = partial(targets.checked, "cross_entropy", classes=x.meta.shape[1], ignore_index=node.params[0])
+    source.check(wrong, check, target)
 
 
 _LOSSES = {prims.cross_entropy: _cross_entropy, prims.cross_entropy_backward: _cross_entropy_backward}

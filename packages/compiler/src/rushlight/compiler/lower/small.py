@@ -73,7 +73,7 @@ def _cross_entropy(node: Node) -> tuple[Callable[..., Any], list[Value]] | None:
     ignore_index, reduction = node.params
     if not _few_rows(x, target, weight, reduction):
         return None
-    run = class_loss.cross_entropy(x.meta.shape, x.meta.numpy, ignore_index, reduction == "mean")
+    run = class_loss.cross_entropy(x.meta.shape, x.meta.numpy, ignore_index, reduction)
     return run, [x, target]
 
 
@@ -82,7 +82,7 @@ def _cross_entropy_backward(node: Node) -> tuple[Callable[..., Any], list[Value]
     ignore_index, reduction = node.params
     if not _few_rows(x, target, weight, reduction) or grad.meta.dtype is not x.meta.dtype:
         return None
-    run = class_loss.cross_entropy_backward(x.meta.shape, x.meta.numpy, ignore_index, reduction == "mean")
+    run = class_loss.cross_entropy_backward(x.meta.shape, x.meta.numpy, ignore_index, reduction)
     return run, [grad, x, target, largest, rest]
 
 

@@ -58,7 +58,7 @@ def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
 
 
 _LOG_SUM = _log_sum(("y",), "y = base + norm")
-_LOG_SUM_PARTS = _log_sum(("largest", "more"), "largest = base\nmore = norm")
+LOG_SUM_PARTS = _log_sum(("largest", "more"), "largest = base\nmore = norm")
 _SOFTMAX_BACKWARD = LineProgram(
     ("d",),
     ("g", "y"),
@@ -104,7 +104,7 @@ def log_sum_parts(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.
     Where the difference to an element is wanted, the element goes off the first: of large numbers little would be left.
     """
     if lines.fits(x):
-        largest, rest = _folded(_LOG_SUM_PARTS, x, axes)
+        largest, rest = _folded(LOG_SUM_PARTS, x, axes)
         return largest, rest
     x = _wide(x)
     real = x.real if x.dtype.kind == "c" else x
