@@ -147,6 +147,17 @@ def test_memory_that_is_taken_over_twice():
     torch.testing.assert_close(other, expected @ inputs[1])
 
 
+def test_memory_that_the_line_after_a_part_takes_over_and_reads():
+    graph = Graph()
+    x, weight, y = [graph.input(meta(F32, shape)) for shape in ((64, 10), (10, 128), (64, 128))]
+    product = graph.call(prims.matmul, (graph.call(prims.relu, (x,)), weight))
+    graph.output([graph.call(prims.gelu_backward, (product, y))])
+    program, inputs = Program(graph), inputs_of(graph)
+    assert "def part_0" in program.source and "fused_1.run" in program.source
+    expected = prims.gelu_backward.apply((inputs[0].relu() @ inputs[1], inputs[2]))
+    torch.testing.assert_close(program(inputs)[0], expected)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_inputs_keep_their_arrays_while_other_threads_run(fails):
     x, seen = torch.ones(4), []

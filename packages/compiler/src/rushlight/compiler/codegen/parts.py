@@ -66,13 +66,15 @@ class Part:
         read = [self.root(x) for step in self.steps for x in step.arguments if isinstance(x, Value)]
         return [v for v in dict.fromkeys(read) if v not in self.made]
 
-    def outputs(self) -> dict[Value, Value]:
-        """What is made inside and needed afterwards: roots, and under which value each lives on."""
+    def outputs(self) -> dict[Value, list[Value]]:
+        """What is made inside and needed afterwards: roots, and the values as which each lives on. There are several
+        where the next line takes over memory that it still reads.
+        """
         dead = set(self.dead)
         groups: dict[Value, list[Value]] = {v: [v] for v in self.made}
         for value in self.same:
             groups.get(self.root(value), []).append(value)
-        return {root: alive[-1] for root, values in groups.items() if (alive := [v for v in values if v not in dead])}
+        return {root: alive for root, values in groups.items() if (alive := [v for v in values if v not in dead])}
 
 
 def step_of(kernel: Callable, arguments: list[Any]) -> Step | None:

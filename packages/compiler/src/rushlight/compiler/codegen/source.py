@@ -184,7 +184,7 @@ class Source:
         name = f"part_{len(self.parts)}"
         function = [f"def {name}({', '.join([self.names[v] for v in inputs])}):"]
         function += [text for kind, v, text in part.lines if kind in ("make", "step", "same")]
-        results = "".join(f"{self.names[v]}, " for v in outputs.values())
+        results = "".join(f"{self.names[alive[-1]]}, " for alive in outputs.values())
         function.append(f"    return ({results})")
         text = "\n".join(function)
         native = build(part, inputs, list(outputs), _when_called(name, text, self.namespace))
@@ -195,6 +195,8 @@ class Source:
         self.lines += before
         call = f"{name}({', '.join([self.names[v] for v in inputs])})"
         self.lines.append(_line(f"{results}= {call}" if results else call, None))
+        self.lines += [_line(f"{self.names[v]} = {self.names[alive[-1]]}", None)
+                       for alive in outputs.values() for v in alive[:-1]]
         self.lines += [text for v, text in views.items() if v not in dead]
         gone = self._known([v for v in part.dead if v not in made and v not in part.same and v not in views])
         if gone:
