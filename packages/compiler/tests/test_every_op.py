@@ -12,7 +12,7 @@ import rushlight
 from rushlight.compiler.backends.registry import lookup
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.passes import taken_apart
+from rushlight.compiler.graph.passes import stated, taken_apart
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import REGISTRY
@@ -120,9 +120,9 @@ def test_parts_equal_the_whole(op, sample):
     graph, inputs = graph_of(op, operands, sample.params, op.infer_metas(operands, sample.params))
     if "sizes" in op.operands and operands[op.operands.index("sizes")] is not None:
         with pytest.raises(NotImplementedError, match="asks for tolist"):  # how packed sequences are cut is data
-            taken_apart(graph, lambda node: node.op.decomposition is not None)
+            taken_apart(graph, stated(lambda node: node.op.decomposition is not None))
         return
-    parts = verify(taken_apart(graph, lambda node: node.op.decomposition is not None), layouts=False)
+    parts = verify(taken_apart(graph, stated(lambda node: node.op.decomposition is not None)), layouts=False)
     assert not any(node.op.decomposition for node in parts.nodes)
     for a, b in zip(interpret(parts, inputs), interpret(graph, inputs), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
@@ -132,4 +132,4 @@ def test_parts_equal_the_whole(op, sample):
 def test_only_what_has_parts_can_be_taken_apart():
     graph, _ = graph_of(REGISTRY["exp"], (rushlight.ones(2),), (), rushlight.ones(2)._meta)
     with pytest.raises(NotImplementedError, match="exp has no decomposition"):
-        taken_apart(graph, lambda node: True)
+        taken_apart(graph, stated(lambda node: True))

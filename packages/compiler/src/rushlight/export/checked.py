@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from rushlight.compiler.capture.sized import Concrete
+from rushlight.compiler.graph.control import graphs_of
 from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.text import parse, text
@@ -49,6 +50,8 @@ def read_graph(source: str, facts: Facts | None = None) -> Graph:
 
 
 def _checkmetas(graph: Graph) -> None:
+    for inner in [x for node in graph.nodes for x in graphs_of(node)]:
+        _checkmetas(inner)
     for value in [*graph.inputs, *[v for node in graph.nodes for v in node.outputs]]:
         require(min([*value.meta.shape, *value.meta.strides], default=0) >= 0, f"no tensor is {value.meta}")
 

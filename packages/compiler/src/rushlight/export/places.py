@@ -32,6 +32,11 @@ class PlacedGraph(Graph):
             _places[self.nodes[-1]] = frame.code, frame.instruction.offset
         return made
 
+    def moved(self, node: Node, to: Node) -> None:
+        """A node of another graph stands for one of this."""
+        if node in _places:
+            _places[to] = _places[node]
+
 
 def place_of(node: Node) -> str | None:
     """File, line and function of the program that made a node; None when it is not known."""

@@ -63,17 +63,39 @@ def code(program: ExportedProgram) -> str:
     for value, draw in zip(random, program.draws):
         parts = ["seed", f"offset + {draw.offset}", *map(literal, draw.numbers), *_params(draw.op.params, draw.params)]
         lines.append(f"{names[value]}: {_meta(value)} = {draw.op.name}({', '.join(parts)})")
-    for node in program.graph.nodes:
-        operands = [names[x] if isinstance(x, Value) else literal(x) for x in node.inputs]
-        call = f"{node.op.name}({', '.join([*operands, *_params(node.op.params, node.params)])})"
-        left = ", ".join(names[v] for v in node.outputs)
-        what = f": {_meta(node.outputs[0])}" if len(node.outputs) == 1 else ""
-        note = "" if what else f"  # {', '.join(map(_meta, node.outputs))}"
-        lines.append(f"{left}{what} = {call}{note}")
+    lines += _calls(program.graph, names)
     returned = [s.arg.name if isinstance(s.arg, TensorArgument) else literal(s.arg.value)
                 for s in signature.output_specs]
     lines.append(f"return ({', '.join(returned)}{',' if len(returned) == 1 else ''})")
     return "\n".join([f"def forward({', '.join(arguments)}):", *["    " + line for line in lines]])
+
+
+def _calls(graph: Graph, names: dict[Value, str]) -> list[str]:
+    """A line for each call; graphs among its params are functions before it."""
+    lines = []
+    for node in graph.nodes:
+        operands = [names[x] if isinstance(x, Value) else literal(x) for x in node.inputs]
+        params = []
+        for key, value in zip(node.op.params, node.params):
+            if isinstance(value, Graph):
+                own = f"{names[node.outputs[0]].removesuffix('_0')}_{key}"
+                lines += _function(own, value, operands[len(operands) - len(value.inputs):])
+                params.append(f"{key}={own}")
+            else:
+                params.append(f"{key}={literal(value)}")
+        left = ", ".join(names[v] for v in node.outputs)
+        what = f": {_meta(node.outputs[0])}" if len(node.outputs) == 1 else ""
+        note = "" if what else f"  # {', '.join(map(_meta, node.outputs))}"
+        lines.append(f"{left}{what} = {node.op.name}({', '.join([*operands, *params])}){note}")
+    return lines
+
+
+def _function(name: str, graph: Graph, inputs: list[str]) -> list[str]:
+    taken: dict[str, int] = {}
+    names = value_names(graph, [unique(x, taken) for x in inputs])
+    arguments = ", ".join([f"{names[v]}: {_meta(v)}" for v in graph.inputs])
+    returned = ", ".join([names[v] for v in graph.outputs])
+    return [f"def {name}({arguments}):", *["    " + line for line in [*_calls(graph, names), f"return {returned}"]]]
 
 
 def program(program: ExportedProgram) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rushlight
-from rushlight.compiler.capture import memory, opcodes, state
+from rushlight.compiler.capture import control, memory, opcodes, state
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.randomness import Draw, Draws
 from rushlight.compiler.capture.semantics import call
@@ -135,6 +135,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
         raise RuntimeError(f"{name}: Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     session = Session(sizes)
     session.exports = True
+    session.recorder.control = control.kept
     session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()
     try:

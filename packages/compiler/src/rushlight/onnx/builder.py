@@ -54,8 +54,11 @@ class Ref:
 class Builder:
     """The nodes and constants of a graph in the making."""
 
-    def __init__(self, opset: int, outer: Builder | None = None, rows: Mapping[Any, Callable] | None = None) -> None:
-        self.opset, self.rows = opset, rows or {}
+    def __init__(self, opset: int, outer: Builder | None = None, rows: Mapping[Any, Callable] | None = None,
+                 write: Callable | None = None) -> None:
+        self.opset = opset
+        self.rows: Mapping[Any, Callable] = rows or ({} if outer is None else outer.rows)
+        self.write: Any = write or (None if outer is None else outer.write)  # what writes the nodes of a graph
         self.nodes: list[proto.Node] = []
         self.constants: dict[tuple, proto.Tensor] = {} if outer is None else outer.constants
         self.measures: dict[Any, Ref] = {} if outer is None else dict(outer.measures)  # of open sizes
@@ -89,7 +92,7 @@ class Builder:
             second = dtypes.int64 if kind in _SECOND else first
             made = tuple([Ref(self.fresh(kind), second if i else first) for i in range(outputs)])
             self.nodes.append(proto.Node(kind, names, [ref.name for ref in made], given, name=f"node_{made[0].name}"))
-            if kind not in _RANDOM and "body" not in given:
+            if kind not in _RANDOM and not any(isinstance(x, proto.Graph) for x in given.values()):
                 self.made[key] = made
         return made[0] if outputs == 1 else made
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.compiler.graph.facts import Fixed, Undecided
 from rushlight.compiler.graph.ir import Graph, Node, Value
-from rushlight.compiler.graph.passes.apart import taken_apart
+from rushlight.compiler.graph.passes.apart import stated, taken_apart
 from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.op import Op
 from rushlight.export.places import place_of
@@ -38,6 +38,9 @@ class Drawn(NamedTuple):
 Source = str | Weight | Drawn | Symbolic
 
 
+_COUNTED = ("If", "Loop", "Scan", "Split", "TopK")  # their inputs or graphs say how many results there are
+
+
 def convert(graph: Graph, inputs: Mapping[Value, Source], outputs: Sequence[str], opset: int,
             axes: Mapping[Any, str] | None = None, rows: Mapping[Op, Row] | None = None) -> proto.Graph:
     """The ONNX graph of a graph. `inputs` says what its inputs are: a str is the name of an input, a symbol the number
@@ -45,7 +48,7 @@ def convert(graph: Graph, inputs: Mapping[Value, Source], outputs: Sequence[str]
 
     Raises UnsupportedOperatorError that names all ops which ONNX cannot express, and why.
     """
-    o = Builder(opset, rows={**ROWS, **(rows or {})})
+    o = Builder(opset, rows={**ROWS, **(rows or {})}, write=_write_all)
     known: dict[Value, Ref] = {}
     made = proto.Graph("main_graph")
     axes = axes or {}
@@ -168,7 +171,7 @@ def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:
     made = single.call(node.op, tuple(values), node.params, metas if len(metas) > 1 else metas[0])
     single.output(list(made) if isinstance(made, tuple) else [made])
     try:
-        parts = taken_apart(single, lambda other: other.op is node.op)
+        parts = taken_apart(single, stated(lambda other: other.op is node.op))
     except NotImplementedError as error:
         raise Refused(str(error)) from None
     known = dict(zip(parts.inputs, [x for x in operands if isinstance(x, Ref)]))
@@ -194,7 +197,7 @@ def _tidied(graph: proto.Graph) -> proto.Graph:
         if any(name in used for name in node.outputs):
             kept.append(node)
             used.update(_read(node))
-            while len(node.outputs) > 1 and node.outputs[-1] not in used and node.kind not in ("Split", "Scan", "TopK"):
+            while len(node.outputs) > 1 and node.outputs[-1] not in used and node.kind not in _COUNTED:
                 node.outputs.pop()
     graph.nodes = kept[::-1]
     graph.initializers = [tensor for tensor in graph.initializers if tensor.name in used]

@@ -1,6 +1,7 @@
 """All rows: importing this module fills the table."""
 
 from rushlight.onnx import (  # noqa: F401
+    control,
     creation,
     elementwise,
     gradients,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.compiler.capture.randomness import Draw
+from rushlight.compiler.graph.control import with_graphs
 from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
@@ -141,7 +142,9 @@ class Concrete:
         copies: dict[Value, Value] = {v: made.input(self.meta(v.meta)) for v in graph.inputs}
         for node in graph.nodes:
             operands = tuple([copies[x] if isinstance(x, Value) else self.value(x) for x in node.inputs])
-            params = self.params(node.params)
+            params = with_graphs(self.params(node.params), self.graph)
+            if None in params and None not in node.params:
+                return None
             metas = tuple([self.meta(v.meta) for v in node.outputs])
             given = [x.meta if isinstance(x, Value) else meta_of(x) for x in operands]
             inferred = node.op.infer(*given, *params)

@@ -38,6 +38,7 @@ class Recorder:
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
         self.decide: Callable[[Tracer, type | None], Any] = refuse("the value")
+        self.control: Callable | None = None  # runs calls with graphs, where they are not followed; see `control`
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_value: dict[Value, Tracer] = {}  # the same by the graph's input

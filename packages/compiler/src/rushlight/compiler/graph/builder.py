@@ -65,10 +65,17 @@ class GraphBuilder:
             raise NotImplementedError(f"{op.name}: a formula writes in place, which graphs cannot say")
         if any(isinstance(x, Tensor) and not isinstance(x, GraphTensor) for x in operands):
             raise NotImplementedError(f"{op.name}: a formula uses a tensor from outside the graph")
+        values = self.graph.call(op, tuple([x._value if isinstance(x, GraphTensor) else x for x in operands]), params,
+                                 self.metas(op, operands, params))
+        return self.tensor(values) if isinstance(values, Value) else tuple([self.tensor(v) for v in values])
+
+    def metas(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """The metadata of the results of a call."""
         metas = op.infer_metas(operands, params)
         if metas is None:
             raise NotImplementedError(f"{op.name}: a formula has a shape that depends on data")
-        values = self.graph.call(
-            op, tuple([x._value if isinstance(x, GraphTensor) else x for x in operands]), params, metas
-        )
-        return tracer(values) if isinstance(values, Value) else tuple([tracer(v) for v in values])
+        return metas
+
+    def tensor(self, value: Value) -> GraphTensor:
+        """The tensor that stands for a value."""
+        return tracer(value)

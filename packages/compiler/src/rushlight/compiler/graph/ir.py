@@ -62,6 +62,9 @@ class Graph:
         node.outputs.extend(Value(m, node, i) for i, m in enumerate(metas))
         return tuple(node.outputs)
 
+    def moved(self, node: Node, to: Node) -> None:
+        """A node of another graph stands for one of this; for graphs that know more of their nodes."""
+
     def output(self, values: list[Value]) -> None:
         """Set the results."""
         self.outputs = list(values)

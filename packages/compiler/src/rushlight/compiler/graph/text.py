@@ -5,7 +5,8 @@
       v3 = sum(v2, dim=(0,), keepdim=False, dtype=float32)  # float32[3]
       return v3
 
-Equal graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse`
+Graphs among the params of an op (see `control`) follow the graph, as `graph g1(...)`, and are named in the call. Equal
+graphs print the same text, whatever objects they are made of, so the text is also the key of caches. `parse`
 reads what `text` wrote. Sizes that are symbols are written and read by functions that the caller gives.
 """
 
@@ -19,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.graph.control import op_named
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.symbolic import Sym, SymFloat
 from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, contiguous_strides, meta
-from rushlight.core.op import lookup
 
 _DTYPES = frozenset(d.name for d in dtypes.ALL)
 _FORMATS = {str(f).rpartition(".")[2]: f for f in vars(layout).values() if isinstance(f, layout.memory_format)}
@@ -36,15 +37,31 @@ _META = re.compile(
 
 def text(graph: Graph, symbol: Callable[[Sym], str] = str) -> str:
     """The canonical text; `symbol` writes sizes that are not known."""
+    graphs = [graph]
+    parts = []
+    for number, inner in enumerate(graphs):  # it grows meanwhile
+        name = f" g{number}" if number else ""
+        parts.append(f"graph{name}{_body(inner, symbol, graphs)}")
+    return "".join(parts)
+
+
+def _body(graph: Graph, symbol: Callable[[Sym], str], graphs: list[Graph]) -> str:
+    """Inputs, calls and results; graphs in calls are added to `graphs`, which gives them their number."""
     names: dict[Value, str] = {}
 
     def name(value: Value) -> str:
         return names.setdefault(value, f"v{len(names)}")
 
-    lines = [f"graph({', '.join(f'{name(v)}: {meta_text(v.meta, symbol)}' for v in graph.inputs)}):"]
+    def param(x: Any) -> str:
+        if type(x) is not Graph:
+            return literal(x, symbol)
+        graphs.append(x)
+        return f"g{len(graphs) - 1}"
+
+    lines = [f"({', '.join(f'{name(v)}: {meta_text(v.meta, symbol)}' for v in graph.inputs)}):"]
     for node in graph.nodes:
         operands = [names[x] if isinstance(x, Value) else literal(x, symbol) for x in node.inputs]
-        params = [f"{key}={literal(value, symbol)}" for key, value in zip(node.op.params, node.params)]
+        params = [f"{key}={param(value)}" for key, value in zip(node.op.params, node.params)]
         results = ", ".join(name(v) for v in node.outputs)
         metas = ", ".join(meta_text(v.meta, symbol) for v in node.outputs)
         lines.append(f"  {results} = {node.op.name}({', '.join(operands + params)})  # {metas}")
@@ -113,9 +130,19 @@ def literal(x: Any, symbol: Callable[[Sym], str] = str) -> str:
 def parse(source: str, size: Callable[[str], Any] = int) -> Graph:
     """The graph of a text; `size` reads a size that may be a symbol. ValueError for text that `text` would not write.
     """
+    parts = re.split(r"^graph ", source.strip(), flags=re.MULTILINE)
+    graphs: dict[str, Graph] = {}
+    for number in range(len(parts) - 1, 0, -1):  # the last one first: graphs hold those that follow them
+        graphs[f"g{number}"] = _parse(parts[number], size, dict(graphs))
+    return _parse(parts[0], size, graphs)
 
+
+def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) -> Graph:
     def value_of(node: ast.expr) -> Any:
         return _value(node, values, size)
+
+    def param(node: ast.expr) -> Any:
+        return graphs[node.id] if isinstance(node, ast.Name) and node.id in graphs else value_of(node)
 
     lines = source.strip().split("\n")
     graph, values = Graph(), {}
@@ -126,9 +153,9 @@ def parse(source: str, size: Callable[[str], Any] = int) -> Graph:
         statement = ast.parse(call.strip()).body[0]
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             raise ValueError(f"not an op call: {line!r}")
-        op = lookup(statement.value.func.id)
+        op = op_named(statement.value.func.id)
         operands = tuple([value_of(a) for a in statement.value.args])
-        params = {k.arg: value_of(k.value) for k in statement.value.keywords}
+        params = {k.arg: param(k.value) for k in statement.value.keywords}
         target = statement.targets[0]
         names = [t.id for t in target.elts] if isinstance(target, ast.Tuple) else [target.id]
         parsed = tuple([parse_meta(m, size) for m in re.split(r", (?=\w+\[)", metas)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.compiler.graph.control import graphs_of
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
@@ -22,6 +23,8 @@ def verify(graph: Graph, *, layouts: bool = True) -> Graph:
             raise GraphError(f"{where}: an op that writes in place in a pure graph")
         if len(node.params) != len(node.op.params):
             raise GraphError(f"{where}: {len(node.params)} params, the op has {len(node.op.params)}")
+        for inner in graphs_of(node):
+            verify(inner, layouts=layouts)
         for x in node.inputs:
             if isinstance(x, Value) and x not in defined:
                 raise GraphError(f"{where}: an operand is used before it is computed")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from rushlight.compiler.graph.ir import Graph
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compiler.graph.ir import Graph, Node
 from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead
 from rushlight.compiler.lower import small
 
 
-def simplified(graph: Graph) -> Graph:
-    """An equivalent graph without repeated and unused calls, and with affine maps apart where their parts fuse."""
-    return eliminate_dead(eliminate_common(decompose(graph, whole=small.product)))
+def simplified(graph: Graph, whole: Callable[[Node], Any] = small.product) -> Graph:
+    """An equivalent graph without repeated and unused calls, and with affine maps apart where their parts fuse, but for
+    those that are to stay `whole`.
+    """
+    return eliminate_dead(eliminate_common(decompose(graph, whole)))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import cmath
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.graph.control import CONTROL, both
 from rushlight.compiler.graph.ir import Graph, Node, Value
-from rushlight.compiler.graph.passes import decompose, eliminate_common, eliminate_dead, taken_apart
+from rushlight.compiler.graph.passes import stated, taken_apart
 from rushlight.compiler.lower.fuse import groups_of
+from rushlight.compiler.lower.simplify import simplified
 from rushlight.compiler.standalone import helpers
 from rushlight.compiler.standalone.included import Included, names_in
 from rushlight.compiler.standalone.loops import loop_of
@@ -23,11 +25,15 @@ from rushlight.core.dtypes import dtype
 _DTYPES = {"bool": "bool_"}  # where numpy has another name
 
 
+def _parts(node: Node) -> Callable | None:
+    return both if node.op is CONTROL["cond"] else stated(_has_parts)(node)
+
+
 class Printer:
     """Lines of `call`, and the functions that they use. `names` gives a variable for each input of the graph."""
 
     def __init__(self, graph: Graph, names: list[str]) -> None:
-        self.graph = eliminate_dead(eliminate_common(decompose(taken_apart(graph, _has_parts))))
+        self.graph = simplified(taken_apart(graph, _parts), whole=lambda node: False)
         self.names = dict(zip(self.graph.inputs, names, strict=True))
         self.lines: list[str] = []
         self.kernels: dict[str, str] = {}  # body -> name: equal kernels are written once

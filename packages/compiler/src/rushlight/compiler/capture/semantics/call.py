@@ -118,8 +118,8 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
     if marks.is_constant(fn):
         return marks.constant_call(session, fn, args, kwargs)
     handled = context.framework_function(session, fn, args, kwargs)
-    if handled is None and (fn.__module__, fn.__name__) == ("rushlight.ops.control", "cond"):
-        handled = branches.cond(session, call, args, kwargs)
+    if handled is None and fn.__module__ == "rushlight.ops.control":
+        handled = branches.control(session, call, fn.__name__, args, kwargs)
     if handled is not None:
         return handled
     if allow.is_leaf(fn):
