@@ -19,6 +19,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import add
 
 NO_FUNCTIONS: Mapping[Node, Any] = {}
+NO_HOOKS: Mapping[Value, Callable[[Tensor], Tensor]] = {}
 
 
 @dataclass
@@ -102,16 +103,19 @@ def flow_back(
     lift: Callable[[Value], Tensor],
     ends: Collection[Value] = (),
     functions: Mapping[Node, Any] = NO_FUNCTIONS,
+    hooks: Mapping[Value, Callable[[Tensor], Tensor]] = NO_HOOKS,
 ) -> dict[Node, tuple]:
     """Take gradients through nodes, the last one first; formulas compute with the tensors that `lift` makes of values.
 
     Left in `gradients` are those of graph inputs and of `ends`. `functions` are calls that say themselves how gradients
-    flow through them, by the nodes of their outputs. Returns which nodes they went through, and what of
-    their operands and results the formulas need.
+    flow through them, by the nodes of their outputs; `hooks` change the gradients of values. Returns which nodes they
+    went through, and what of their operands and results the formulas need.
     """
     visited: dict[Node, tuple] = {}
     shielded: set[Node] = set()  # what the tape marks, see `rushlight.autograd.shield`
     for node in reversed(nodes):
+        if hooks:
+            gradients.update([(v, hooks[v](gradients[v])) for v in node.outputs if v in hooks and v in gradients])
         if node in functions:
             _through(functions[node], node, gradients, visited)
             continue

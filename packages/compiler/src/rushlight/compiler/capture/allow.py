@@ -18,7 +18,8 @@ from rushlight.core.meta import Meta, Size
 LEAF_PACKAGES = ("rushlight.ops", "rushlight.linalg", "rushlight.fft", "rushlight.special", "rushlight.array_api",
                  "rushlight.nn.functional")
 LEAF_MODULES = frozenset(("rushlight", "rushlight.core.tensor", "rushlight.core.front", "rushlight.core.declare",
-                          "rushlight.core.dtypes", "rushlight.core.meta", "rushlight.core.checks"))
+                          "rushlight.core.dtypes", "rushlight.core.meta", "rushlight.core.checks",
+                          "rushlight.core.errors"))
 # Functions of those packages that change process state, or share or read memory outside the ops.
 NOT_LEAF = frozenset((
     "manual_seed", "seed", "initial_seed", "set_default_dtype", "set_default_device", "set_num_threads",
@@ -79,10 +80,11 @@ def is_opaque(fn: FunctionType) -> bool:
 
 
 # The first takes functions of the program's, so it is interpreted though others of its package are not.
-INTERPRETED = ("rushlight.ops.control",
-               "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions", "rushlight.utils",
-               "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module", "rushlight.func.modules",
-               "rushlight.export.trees", "rushlight.jit.script")
+INTERPRETED = ("rushlight.ops.control", "rushlight.nn", "rushlight.optim", "rushlight.amp", "rushlight.distributions",
+               "rushlight.utils", "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
+               "rushlight.func.modules", "rushlight.func.reverse", "rushlight.func.batching",
+               "rushlight.func.jacobians", "rushlight.func.forward", "rushlight.func.arguments",
+               "rushlight.func.tree", "rushlight.export.trees", "rushlight.jit.script")
 
 
 def is_framework_module(name: str) -> bool:

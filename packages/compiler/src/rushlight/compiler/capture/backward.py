@@ -5,6 +5,7 @@ A backward pass is a matter of the graph: the formulas of `rushlight.autograd` r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
@@ -79,6 +80,7 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
          wanted: set[GraphValue] | None) -> dict[GraphValue, Tracer]:
     """Extend the graph by gradients: of the leaves, or of `wanted`; those with a `create` have a history themselves."""
     from rushlight.compiler.aot.joint import flow_back, gradients_of  # only programs with gradients need autograd
+    from rushlight.compiler.capture.semantics import hooks  # it uses this module
 
     recorder = session.recorder
     if session.regions:
@@ -89,9 +91,12 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
             raise Abort("a backward pass that eager execution refuses")
         values.append(recorder.current(root.tracer))
     nodes = list(recorder.graph.nodes)
-    for leaf in _reached(recorder, nodes, values):
+    for leaf in reached(recorder, nodes, values):
         session.gradients.watch(session, leaf)
     ends = {*recorder.leaf_values, *(wanted or ())}
+    hooked = {*session.hooks, *session.retained}
+    if wanted is not None and not hooked.isdisjoint(wanted):
+        raise Abort("the gradient by a tensor with hooks")
     if wanted is not None:
         nodes = _on_the_way(recorder, nodes, wanted)
     with grad_mode(create):
@@ -100,14 +105,15 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
             first = _start(session, root.tracer, given)  # type: ignore[attr-defined]
             start[value] = start[value] + first if value in start else first
         try:
-            if wanted is None and not create and not recorder.functions:
+            if wanted is None and not create and not recorder.functions and not hooked:
                 plain = {value: recorder.current(first) for value, first in start.items()}
                 results, visited = gradients_of(recorder.graph, plain, ends)
                 found = {value: recorder.tracer(g.meta, g) for value, g in results.items()}
             else:
                 found = start
                 visited = flow_back(nodes, found, lambda v: recorder.tracer(v.meta.with_grad(
-                    create and v.meta.requires_grad), v), ends, recorder.functions)
+                    create and v.meta.requires_grad), v), ends, recorder.functions,
+                                    {v: partial(hooks.run, session, v) for v in hooked})
         except NotImplementedError as error:
             raise Abort(str(error)) from None
     if recorder.freed.intersection(visited):
@@ -121,7 +127,7 @@ def _run(session: Session, roots: list[Value], gradients: list[Value], keep: boo
             if value.meta.requires_grad and (value.node is None or value in ends)}
 
 
-def _reached(recorder: Recorder, nodes: list[Node], roots: list[GraphValue]) -> list[Tracer]:
+def reached(recorder: Recorder, nodes: list[Node], roots: list[GraphValue]) -> list[Tracer]:
     """The leaves that some values were computed from."""
     live = set(roots)
     for node in reversed(nodes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from functools import update_wrapper
 from types import CellType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
@@ -38,8 +39,9 @@ from rushlight.ops.copy import preserve_format
 class Builder:
     """Collects the graph's outputs, and the lines that build objects from them."""
 
-    def __init__(self, session: Session, writer: Writer) -> None:
+    def __init__(self, session: Session, writer: Writer, gone: set[GraphValue]) -> None:
         self.session, self.writer = session, writer
+        self.gone = gone  # values that stood for samples of vmap
         self.recorder = session.recorder
         self.outputs: list[GraphValue] = []
         self.owner: dict[GraphValue, Tracer | None] = {}
@@ -176,6 +178,8 @@ class Builder:
         name = self._assign(f"{hold(FunctionType)}({hold(value.code)}, {hold(value.globals)}, {value.code.co_name!r}, "
                             f"({defaults}) or None, ({cells}))")
         self.lines.append(f"{name}.__qualname__ = {value.code.co_qualname!r}")
+        if value.wrapped is not None:
+            self.lines.append(f"{hold(update_wrapper)}({name}, {self.build(value.wrapped)})")
         if value.kwdefaults:
             items = ", ".join(f"{k!r}: {self.build(v)}" for k, v in value.kwdefaults.items())
             self.lines.append(f"{name}.__kwdefaults__ = {{{items}}}")
@@ -187,6 +191,8 @@ class Builder:
         """An expression for a tensor: itself if it existed, a view replayed on its base, or an output of the graph."""
         if tracer._origin is not None:
             return self.source(tracer._origin)
+        if tracer in self.session.gradients.kept:
+            raise Abort("a tensor with a gradient that is kept, and that outlives the call")
         if tracer._parent is not None:
             return self._view(tracer)
         name = self._fresh(tracer)
@@ -256,6 +262,8 @@ class Builder:
         return repr(x) if type(x) is int else self.writer.hold(x)
 
     def _output(self, node: GraphValue, owner: Tracer | None) -> str:
+        if node in self.gone:
+            raise Abort("a tensor of vmap that outlives it")
         if node in self.owner:
             return f"o{self.outputs.index(node)}"
         self.owner[node] = owner

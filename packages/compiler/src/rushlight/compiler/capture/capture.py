@@ -17,6 +17,7 @@ from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.sizes import Place, Policy, Sizes
 from rushlight.compiler.capture.source import SourceTree, forget_examples
 from rushlight.compiler.capture.tensors import Tracer
+from rushlight.compiler.capture.transforms import dropped
 from rushlight.compiler.capture.value import Obj, Value
 from rushlight.compiler.graph.facts import Fixed
 from rushlight.compiler.graph.ir import Graph
@@ -89,8 +90,9 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
             result = _dry_run(session, fn, args, kwargs)
             if state.snapshot() != saved:
                 raise Abort("the program changes the state of the thread")
+            gone = dropped(session.recorder.graph, session.recorder.samples)
             writer = Writer()
-            epilogue = Epilogue(session, writer)
+            epilogue = Epilogue(session, writer, gone)
             text = epilogue.write(result)
     finally:
         state.restore(saved)

@@ -90,6 +90,8 @@ class Decisions:
             if not needed.isdisjoint(node.outputs) and node.outputs[0] not in known:
                 todo.append(node)
                 needed.update([x for x in node.inputs if isinstance(x, Value)])
+        if not needed.isdisjoint(recorder.samples):
+            raise Abort("a decision on a value that samples of vmap differ in")
         for value, tracer in zip(recorder.graph.inputs, recorder.inputs):
             if value in needed and value not in known:
                 known[value] = self._input(tracer)

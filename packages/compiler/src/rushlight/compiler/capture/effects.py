@@ -26,8 +26,8 @@ from rushlight.compiler.graph.ir import Value as GraphValue
 class Epilogue(Builder):
     """Collects the graph's outputs and the lines that follow the graph call."""
 
-    def __init__(self, session: Session, writer: Writer) -> None:
-        super().__init__(session, writer)
+    def __init__(self, session: Session, writer: Writer, gone: set[GraphValue]) -> None:
+        super().__init__(session, writer, gone)
         self.wrong: list[str] = []  # outputs that must be False
         self.decided: list[tuple[list[str], str, Any]] = []  # lines, the expression after them, and its value
         self.names: list[str] = []  # of the first stage's outputs
@@ -59,7 +59,7 @@ class Epilogue(Builder):
         if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
             raise Abort("print to a stream that the program exchanges")
         self._keep_checks()
-        history.check(recorder, self.outputs, self.changed)
+        history.check(recorder, self.outputs, self.changed, session.hooks.keys() | session.retained.keys())
         self.writer.held.update(replay.FUNCTIONS)
         self._cut(starts)
         return text

@@ -19,6 +19,7 @@ class Gradients:
 
     def __init__(self) -> None:
         self._now: dict[int, Value] = {}
+        self.kept: set[Tracer] = set()  # intermediates with a `grad`
         self._watched: dict[int, Tracer] = {}  # by the id of the tensor that it stands for
         self.log: list[tuple[Tracer, Value]] = []
         self.forgotten: list[Tracer] = []  # leaves whose `grad` the program sets to None before all else
@@ -32,6 +33,11 @@ class Gradients:
             found = None if state is None else state.grad
             self._now[id(tracer)] = tracer._origin.read("grad", None, found)
         return self._now[id(tracer)]
+
+    def keep(self, tracer: Tracer) -> None:
+        """`tensor.retain_grad()`."""
+        self.kept.add(tracer)
+        self._now.setdefault(id(tracer), NONE)
 
     def now(self, tracer: Tracer) -> Value:
         """The `grad` of a leaf that the program made."""
@@ -69,7 +75,7 @@ class Gradients:
         """Make sure that a tensor is a leaf which nobody else watches; was it made by the program?"""
         recorder = session.recorder
         if tracer._origin is None:
-            if tracer not in recorder.own_leaves:
+            if tracer not in recorder.own_leaves and tracer not in self.kept:
                 raise Abort("the gradient of an intermediate")
             return True
         leaves.watch(recorder, tracer)

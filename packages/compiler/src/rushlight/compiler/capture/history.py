@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
@@ -21,14 +22,14 @@ def spent_nodes(recorder: Recorder) -> set[Node]:
     return spent
 
 
-def check(recorder: Recorder, outputs: list[Value], changed: set[Value]) -> None:
+def check(recorder: Recorder, outputs: list[Value], changed: set[Value], hooked: Set[Value]) -> None:
     """Leave to eager execution results whose gradients are an error, or end at a leaf that is no input; or need an
-    output whose version is set afterwards (`changed`).
+    output whose version is set afterwards (`changed`), or run hooks (`hooked`).
     """
     if recorder.stages.changes and not recorder.freed and any(v.meta.requires_grad for v in outputs):
         # Compiled, all results have one node: it would find that the step has changed what one of them needs.
         raise Abort("a result with a history beside an optimizer's step")
-    if recorder.freed or not (recorder.leaf_values or recorder.stale or recorder.functions):
+    if recorder.freed or not (recorder.leaf_values or recorder.stale or recorder.functions or hooked):
         return
     from rushlight.compiler.aot.joint import saved_by  # only programs with gradients need rushlight-autograd
 
@@ -36,8 +37,12 @@ def check(recorder: Recorder, outputs: list[Value], changed: set[Value]) -> None
     for node in reversed(recorder.graph.nodes):
         if not any(v in live for v in node.outputs):
             continue
+        if not hooked.isdisjoint(node.outputs):
+            raise Abort("a result with gradients through a tensor with hooks")
         if node in recorder.functions:
             raise Abort("a result with gradients through a Function that the program defines")
+        if recorder.leaf_values.get(node.outputs[0]) in recorder.inner_leaves:
+            continue
         if node.outputs[0] in recorder.leaf_values:
             raise Abort("a result with gradients for a leaf that the program made or changed")
         saved = saved_by(node)

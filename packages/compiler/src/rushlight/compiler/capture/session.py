@@ -22,7 +22,7 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
 from rushlight.compiler.capture.sizes import Sizes
 from rushlight.compiler.capture.source import Source, SourceTree
-from rushlight.compiler.capture.tensors import Recorder
+from rushlight.compiler.capture.tensors import Recorder, Tracer
 from rushlight.compiler.capture.value import (
     CellV,
     FunctionV,
@@ -36,6 +36,7 @@ from rushlight.compiler.capture.value import (
     Value,
 )
 from rushlight.compiler.capture.view import DequeV, DictV, ExistingSetV, ListV
+from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.core.devices import device
 from rushlight.core.layout import layout, memory_format
 from rushlight.core.meta import Meta, Size
@@ -76,6 +77,9 @@ class Session:
         self.checkpointed: list[Any] = []  # values that must not be changed in place, on pain of an error
         self.foreign: list[tuple[ListV, list]] = []  # lists that stand for ones which a deferred call makes
         self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
+        self.hooks: dict[GraphValue, dict[int, Value]] = {}  # of tensors that the program computed
+        self.hooked = 0  # how many were registered
+        self.retained: dict[GraphValue, Tracer] = {}  # tensors whose `grad` is kept
         self.steps = 0
         self.exports = False  # is the graph to be a program of its own, for `is_exporting`?
 

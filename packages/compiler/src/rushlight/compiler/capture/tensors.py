@@ -20,6 +20,7 @@ from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.stages import Stages
 from rushlight.compiler.capture.symbolic import beside_tensors
 from rushlight.compiler.capture.tracer import Tracer, View, cut_off, place, refuse, same_place
+from rushlight.compiler.capture.transforms import Transformed
 from rushlight.compiler.capture.value import TensorV
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.symbolic import Sym, replaced
@@ -32,10 +33,11 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.copy import contiguous_format
 
 
-class Recorder:
+class Recorder(Transformed):
     """The dispatch handler of a capture."""
 
     def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
         self.sizes = sizes
         self.decide: Callable[[Tracer, type | None], Any] = refuse("the value")
         self.control: Callable | None = None  # runs calls with graphs, where they are not followed; see `control`
@@ -186,6 +188,12 @@ class Recorder:
 
     def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
         """Record one op call."""
+        if self.levels:
+            return self.inside(op, operands, params)
+        return self.record(op, operands, params)
+
+    def record(self, op: Op, operands: tuple, params: tuple) -> Any:
+        """Record one op call, of whichever function."""
         if op.random and op.name != "empty":
             return self._draw(draw_of(op, operands, params))
         if any(type(x) is Sym for x in operands) and op.kind in ("elementwise", "inplace"):
@@ -242,7 +250,7 @@ class Recorder:
         for i, meta in enumerate(metas if many else (metas,)):
             made = self.tracer(_with_grad(meta, records))
             made._root, made._parent, made._seen = base._root, base, base._root._epoch
-            made._step = View(op, tuple(numbers), params, i if many else None, nodes)
+            made._step = View(op, tuple(numbers), params, i if many else None, nodes, len(self.graph.nodes))
             base._root._views += 1
             results.append(made)
         return tuple(results) if many else results[0]
@@ -361,6 +369,8 @@ class Recorder:
         if target._meta.strides != value._meta.strides and target._origin is None:
             raise Abort("an in-place change of a tensor with another layout")
         before, target._node = target._node, self.current(value)
+        for level in self.levels:
+            level.check_write(before, target._node)
         if before is not None:
             self.stale[before] = None
         if target in self.frozen:

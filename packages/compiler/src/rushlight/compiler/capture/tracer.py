@@ -22,6 +22,18 @@ def refuse(name: str) -> Any:
     return refused
 
 
+class _Nowhere:
+    """What a tracer has in the place of an array: nothing can be done with it, but one can ask what it is."""
+
+    __slots__ = ()
+
+
+for _name in ("__getattr__", "__array__", "__array_ufunc__", "__array_function__", "__array_interface__", "__bool__",
+              "__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__hash__", "__float__", "__int__"):
+    setattr(_Nowhere, _name, refuse("the memory"))
+NOWHERE = _Nowhere()
+
+
 class View(NamedTuple):
     """How a view was made from its parent: one of the results of a view op."""
 
@@ -30,6 +42,7 @@ class View(NamedTuple):
     params: tuple
     index: int | None
     nodes: dict[int, Any]  # what the op gave, by the number of writes before; shared by all its results
+    at: int = 0  # how many nodes the graph had then
     silent: bool = False  # is it `data`, with a counter of changes of its own?
 
 
@@ -39,7 +52,7 @@ class Tracer(Tensor):
     __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_silent", "_epoch", "_severed",
                  "_origin", "_views")
 
-    _array = property(refuse("the memory"))
+    _array = property(lambda self: NOWHERE)
     _storage = property(refuse("the memory"))
     _auto = property(refuse("the gradient state"))
     _version = property(lambda self: self._root._count - self._root._silent)  # since the start of the call

@@ -62,9 +62,9 @@ class CellV(Value):
 
 
 class FunctionV(Value):
-    """A function made by the program (def, lambda, comprehension)."""
+    """A function made by the program (def, lambda, comprehension); `wrapped` is the one that it is named after."""
 
-    __slots__ = ("code", "globals", "cells", "defaults", "kwdefaults", "annotations")
+    __slots__ = ("code", "globals", "cells", "defaults", "kwdefaults", "annotations", "wrapped")
 
     def __init__(self, code: Any, namespace: dict) -> None:
         self.code, self.globals = code, namespace
@@ -72,6 +72,7 @@ class FunctionV(Value):
         self.defaults: list[Value] = []
         self.kwdefaults: dict[str, Value] = {}
         self.annotations: Value | None = None
+        self.wrapped: Value | None = None
 
 
 class MethodV(Value):

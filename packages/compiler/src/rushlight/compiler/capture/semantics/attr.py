@@ -19,7 +19,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import call, functions, kinds, tensor
+from rushlight.compiler.capture.semantics import call, functions, hooks, kinds, tensor, transforms
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
 from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source
 from rushlight.compiler.capture.value import (
@@ -34,6 +34,7 @@ from rushlight.compiler.capture.value import (
     MethodV,
     Obj,
     SetV,
+    Special,
     SuperV,
     TensorV,
     TupleV,
@@ -53,6 +54,10 @@ def load(session: Session, value: Value, name: str) -> Value:
             return tensor.attribute(session, value, name)
         case ContextV():
             return functions.load(session, value, name)
+        case hooks.HandleV() if name == "remove":
+            return Special(name, lambda session, args, kwargs: hooks.remove(session, value))
+        case transforms.LevelV():
+            return transforms.load(session, value, name)
         case SuperV():
             return _of_super(session, value, name)
         case InstanceV():
@@ -86,9 +91,7 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return value.func
             return load(session, value.func, name)
         case FunctionV():
-            if name == "__name__":
-                return constant(value.code.co_name)
-            raise Abort(f"attribute {name} of a function made inside the program")
+            return kinds.of_own_function(session, value, name)
         case TupleV() if value.kind is not tuple and name in getattr(value.kind, "_fields", ()):
             return value.items[value.kind._fields.index(name)]
         case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():

@@ -117,7 +117,9 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
         return call(session, session.lift(fn._rushlight_original, own), args, kwargs)
     if marks.is_constant(fn):
         return marks.constant_call(session, fn, args, kwargs)
-    handled = context.framework_function(session, fn, args, kwargs)
+    modelled = library.PYTHON_FUNCTIONS.get(fn)
+    handled = context.framework_function(session, fn, args, kwargs) if modelled is None else modelled(
+        session, args, kwargs)
     if handled is None and fn.__module__ == "rushlight.ops.control":
         handled = branches.control(session, call, fn.__name__, args, kwargs)
     if handled is not None:
@@ -126,6 +128,11 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
         return tensor.native(session, fn, args, kwargs)
     if allow.is_opaque(fn):
         raise Abort(f"{fn.__module__}.{fn.__qualname__}")
+    return interpret(session, fn, args, kwargs)
+
+
+def interpret(session: Session, fn: FunctionType, args: list[Value], kwargs: Kwargs) -> Value:
+    """Call an existing Python function by going through its code."""
     own = session.tree.constant(fn)
     own.check("code", Identity(fn.__code__))
     own.check("defaults", Identity(fn.__defaults__))

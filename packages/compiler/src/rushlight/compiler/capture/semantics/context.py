@@ -11,7 +11,15 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, deferred, late, regions, schedules
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import attr, checkpoints, container, differentiation, functions
+from rushlight.compiler.capture.semantics import (
+    attr,
+    checkpoints,
+    container,
+    differentiation,
+    functions,
+    hooks,
+    transforms,
+)
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled, grad_modes
@@ -88,6 +96,10 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
     module, name = allow.home(fn), fn.__name__
     if not allow.is_framework_module(module):
         return None
+    if module.startswith(("rushlight.autograd", "rushlight.func")):
+        found = transforms.function(session, fn, args, kwargs)
+        if found is not None:
+            return found
     if module.startswith("rushlight.autograd") and name == "is_grad_enabled":
         return constant(grad_enabled())
     if module.startswith("rushlight.autograd") and name == "is_inference_mode_enabled":
@@ -101,6 +113,10 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
             return GradModeV(container.truth(session, flag), inference=True)
     if module == "rushlight.autograd.methods" and name == "backward":
         return differentiation.tensor_backward(session, args, kwargs)
+    if module == "rushlight.autograd.methods" and name == "register_hook":
+        return hooks.register(session, args)
+    if module == "rushlight.autograd.methods" and name == "retain_grad" and isinstance(args[0], TensorV):
+        return hooks.retain(session, args)
     if module == "rushlight.autograd.function" and fn.__qualname__ == "Function.apply":
         return functions.apply(session, args, kwargs)
     if module == "rushlight.autograd.api" and name in ("backward", "grad"):
@@ -160,6 +176,8 @@ def enter(session: Session, manager: Value) -> tuple[Value, Value]:
             return NONE
 
         return Special("exit", end), region
+    if isinstance(manager, transforms.LevelV):
+        return transforms.enter(session, manager)
     if isinstance(manager, GradModeV):
         if manager.at_once:
             manager.at_once = False  # it was entered when it was made

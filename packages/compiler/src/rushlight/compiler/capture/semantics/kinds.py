@@ -9,7 +9,7 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import BoundBuiltin, CellV, MethodV, Obj, Value, constant
+from rushlight.compiler.capture.value import BoundBuiltin, CellV, FunctionV, MethodV, Obj, Value, constant
 
 
 def of_module(session: Session, value: Obj, name: str) -> Value:
@@ -50,6 +50,19 @@ def of_function(session: Session, value: Obj, name: str) -> Value:
         raise Abort(f"a function's {name}")
     session.tree.constant(own).check("lacks", str, name)
     return raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+
+def of_own_function(session: Session, value: FunctionV, name: str) -> Value:
+    """An attribute of a function that the program made."""
+    if value.wrapped is not None:
+        if name == "__wrapped__":
+            return value.wrapped
+        plain = isinstance(value.wrapped, FunctionV) or isinstance(getattr(value.wrapped, "obj", None), FunctionType)
+        if plain and name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return attr.load(session, value.wrapped, name)
+    elif name in ("__name__", "__qualname__"):
+        return constant(getattr(value.code, f"co_{name.strip('_')}"))
+    raise Abort(f"attribute {name} of a function made inside the program")
 
 
 def of_method(session: Session, value: Obj, name: str) -> Value:

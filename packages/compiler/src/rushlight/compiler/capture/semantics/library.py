@@ -12,7 +12,7 @@ from typing import Any
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import attr, call, compare, container, iterate, methods
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import NONE, IterV, Obj, Special, TupleV, Value, constant
+from rushlight.compiler.capture.value import NONE, FunctionV, IterV, Obj, Special, TupleV, Value, constant
 from rushlight.compiler.capture.view import DequeV, DictV
 
 Args = list[Value]
@@ -164,6 +164,19 @@ def _partial(session: Session, args: Args, kwargs: Kwargs) -> Value:
                                                                      {**kwargs, **named}))
 
 
+def _update_wrapper(session: Session, args: Args, kwargs: Kwargs) -> Value | None:
+    """What `functools.wraps` does to a function that the program made: it is seen when it is asked for its name."""
+    wrapper = args[0]
+    given = dict(zip(("wrapped", "assigned", "updated"), args[1:])) | kwargs
+    if not isinstance(wrapper, FunctionV) or wrapper.wrapped is not None:
+        return None
+    for name, standard in (("assigned", functools.WRAPPER_ASSIGNMENTS), ("updated", functools.WRAPPER_UPDATES)):
+        if name in given and session.concrete(given[name]) != standard:
+            return None
+    wrapper.wrapped = given["wrapped"]
+    return wrapper
+
+
 def _reduce(session: Session, args: Args, kwargs: Kwargs) -> Value:
     items = iterate.steps(session, args[1])
     total = args[2] if len(args) > 2 else next(items, None)
@@ -250,4 +263,5 @@ CONSTRUCTORS: dict[Any, Callable] = {
     itertools.dropwhile: _while(False), itertools.zip_longest: _zip_longest,
     functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
 }
+PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper}  # None: interpret it
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce}

@@ -28,9 +28,18 @@ def set_method(session: Session, owner: SetV, name: str, args: Args) -> Value:
             for source in args:
                 owner.keys.update(keys_of(session, source))
             return NONE
+        case "pop", [] if len(owner.keys) == 1:
+            return constant(owner.keys.pop())
+        case "clear", []:
+            owner.keys.clear()
+            return NONE
+        case ("intersection_update" | "difference_update" | "symmetric_difference_update"), _:
+            getattr(owner.keys, name)(*[keys_of(session, a) for a in args])
+            return NONE
         case "copy", []:
             return SetV(owner.keys.copy())
-        case ("union" | "intersection" | "difference" | "issubset" | "issuperset" | "isdisjoint"), _:
+        case ("union" | "intersection" | "difference" | "symmetric_difference" | "issubset" | "issuperset"
+              | "isdisjoint"), _:
             result: Any = getattr(owner.keys, name)(*[keys_of(session, a) for a in args])
             return SetV(result) if isinstance(result, set) else constant(result)
         case "__contains__", [value]:

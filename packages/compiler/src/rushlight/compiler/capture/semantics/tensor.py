@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from rushlight.compiler.capture import allow, late, symbolic
+from rushlight.compiler.capture import allow, late, leaves, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
@@ -46,6 +46,13 @@ def attribute(session: Session, value: TensorV, name: str) -> Value:
         return _grad(session, value)
     if name == "data":
         return TensorV(session.recorder.data(tracer))
+    if name == "_meta":
+        session.sizes.fix_all((tracer,), "metadata")
+        return constant(tracer._meta)
+    if name in ("requires_grad", "is_leaf", "grad_fn") and tracer._meta.requires_grad and session.recorder.levels:
+        raise Abort(f"{name} inside a transformed function")
+    if name == "is_leaf":
+        return constant(leaves.is_leaf(session.recorder, tracer))
     if name in ("__dict__", "_version") or name in NEEDS_VALUE:
         raise Abort(f"{name} of a tensor")
     if value.source is not None and name in getattr(session.recorder.real(tracer), "__dict__", ()):
