@@ -152,12 +152,16 @@ def test_what_was_not_used_for_longest_is_deleted(tmp_path, monkeypatch):
 
 
 def test_what_our_translation_does_not_know_goes_to_numba(source_of_kernel):
-    from rushlight.kernels.cpu.elementwise import elementwise_kernel
+    def kernel(loop):
+        source = f"def kernel(n, a):\n    for x in {loop}:\n        store(a, 0, load(a, 0) + x)\n"
+        return jit.compile_source(source, ("i64", "*f64"))
 
-    def kernel(dtype):
-        return elementwise_kernel(lambda x: x * x, [dtype], dtype).loop(("c", "c"), 1)
-
-    assert (jit.made_by(kernel(np.float32)), jit.made_by(kernel(np.complex64))) == ("llvm", "numba")
+    plain, unusual = kernel("range(n)"), kernel("(1.0, 2.0)")
+    assert (jit.made_by(plain), jit.made_by(unusual)) == ("llvm", "numba")
+    total = np.zeros(1)
+    plain(3, total)
+    unusual(3, total)
+    assert total == 6.0
 
 
 def test_cache_directory(monkeypatch, tmp_path):

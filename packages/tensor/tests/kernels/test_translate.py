@@ -1,14 +1,18 @@
 """Our translation of kernels against numba's: every scalar definition, bit for bit, at the values where it matters."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 import rushlight
+from rushlight.core import declare
 from rushlight.core.op import REGISTRY
 from rushlight.kernels.build import build_program
-from rushlight.kernels.cpu import jit
+from rushlight.kernels.cpu import jit, language
+from rushlight.kernels.cpu.elementwise import elementwise_kernel
+from rushlight.kernels.cpu.translate import translate
 from rushlight.kernels.half import storage_dtype
 from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.source import Loop, loop_source
@@ -46,7 +50,7 @@ def programs(dtype: np.dtype, arity: int) -> list[tuple[str, object]]:
             program = build_program(op.scalar, [dtype] * arity, [dtype], tables=(POLYNOMIALS,))
         except TypeError:
             continue  # not defined for this dtype
-        if not program.opaques() and (name, dtype.kind) != ("gcd", "b"):  # which numba alone knows
+        if not program.opaques() and (name, dtype.kind) != ("gcd", "b"):  # compared with Python, and not defined
             found.append((name, op.scalar))
     return found
 
@@ -86,6 +90,81 @@ def test_both_routes_give_the_same_bits(dtype, arity, start):
         np.testing.assert_array_equal(ours, numbas, err_msg=name)  # NaN equals NaN, 0 equals -0
         if dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(ours[ours == 0]), np.signbit(numbas[ours == 0]), err_msg=name)
+
+
+def opaque_functions():
+    """The functions with loops and branches that elementwise ops call, and how many operands they take."""
+    found = {}
+    for op in REGISTRY.values():
+        if op.kind == "elementwise" and op.scalar is not None and not op.mutates:
+            try:
+                program = build_program(op.scalar, [np.dtype(np.float64)] * len(op.operands), [np.dtype(np.float64)])
+            except TypeError:
+                continue  # not defined for real numbers
+            found |= {opaque.name: opaque for opaque in program.opaques()}
+    return sorted(found.items())
+
+
+@pytest.mark.parametrize("name, opaque", opaque_functions())
+def test_functions_with_loops_compute_what_python_does(name, opaque):
+    arity = opaque.function.__code__.co_argcount
+    kernel = elementwise_kernel(lambda *xs: opaque(*xs), [np.float64] * arity, np.float64)
+    values = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 12.5, 40.0, math.inf, math.nan, -1.25, -8.5]
+    columns = [np.array(column) for column in zip(*itertools.product(values, repeat=arity))]
+    out = np.empty(columns[0].size)
+    kernel(out, *columns)
+    compared = 0
+    for got, *numbers in zip(out, *columns):
+        try:
+            expected = opaque.function(*map(float, numbers))
+        except (ArithmeticError, ValueError):
+            continue  # Python raises where kernels go on with infinities and NaN
+        if isinstance(expected, float):  # not the complex root of a negative number
+            np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-15, err_msg=f"{name}{numbers}")
+            compared += 1
+    assert compared > 4
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_have_the_bits_of_numba(dtype):
+    source = "def kernel(lo, hi, sums, products, quotients, sizes, equals, a, b):\n    for i in range(lo, hi):\n"
+    source += "        x, y = load(a, i), load(b, i)\n        store(sums, i, x - (y + x).conjugate())\n"
+    source += "        store(products, i, -x * y)\n        store(quotients, i, complex(x.imag, y.real))\n"
+    source += "        store(sizes, i, abs(x))\n        store(equals, i, x == y)\n"
+    parts = [0.0, -0.0, 1.5, -2.0, np.inf, np.nan]
+    numbers = [complex(*pair) for pair in itertools.product(parts, parts)]
+    a, b = (np.array(column, dtype) for column in zip(*itertools.product(numbers, numbers)))
+    short, part = ("c64", "f32") if dtype is np.complex64 else ("c128", "f64")
+    signature = ("u64", "u64", *[f"*{short}"] * 3, f"*{part}", "*b1", f"*{short}", f"*{short}")
+    results = []
+    for kernel in (translated(source, *signature), jit._by_numba((source, short), source, signature, (), "")[0]):
+        outs = [np.zeros(a.size, kind) for kind in (dtype, dtype, dtype, np.zeros(0, dtype).real.dtype, bool)]
+        kernel(0, a.size, *outs, a, b)
+        results.append(outs)
+    for ours, numbas in zip(*results):
+        np.testing.assert_array_equal(ours, numbas)
+
+
+@pytest.mark.parametrize("name", ["float64", "int64", "uint8", "bool", "complex64", "complex128"])
+def test_no_definition_of_an_elementwise_op_is_left_to_numba(name):
+    count = 0
+    for op in REGISTRY.values():
+        if op.kind != "elementwise" or op.scalar is None or op.mutates:
+            continue
+        operands = tuple([rushlight.ones(3, dtype=getattr(rushlight, name)) for _ in op.operands])
+        try:
+            out = op.infer_metas(operands, ())
+        except (RuntimeError, TypeError):
+            continue  # not defined for this dtype
+        dtype = declare.common_dtype(op, [x._meta for x in operands]).numpy
+        ins = [dtype] * len(operands)
+        ins[:1] = [np.dtype(bool)] if op.promote == "where" else ins[:1]
+        program = build_program(op.scalar, ins, [out.numpy], tables=(POLYNOMIALS,))
+        loop = Loop(program, ("c",) * (len(operands) + 1))
+        args = [language.parse_type(text) for text in loop.signature]
+        translate(loop_source(loop), "kernel", args, language.types.void, jit._names(), program.opaques())
+        count += 1
+    assert count > 30
 
 
 def translated(source: str, *signature: str, returns: str = ""):
@@ -149,7 +228,7 @@ def kernel(n, out):
     [
         "x = load(a, 0)\n    if n:\n        x = 1\n    store(a, 1, x)",  # one name, two types
         "for i in range(n):\n        if i:\n            x = i\n        else:\n            x = 1.5\n        a[0] = x",
-        "a[0] = n ** 2",
+        "a[0] = n ** 3",
         "for x in (1.0, 2.0):\n        a[0] = x",
     ],
 )

@@ -7,14 +7,13 @@ function and dtype kind; the CPU printer adds the float32 polynomials of `kernel
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.kernels import remainders
+from rushlight.kernels import complex_functions, remainders
 from rushlight.kernels.trace import Apply, Const, Node, Program, apply, rewrite
 
 Expansion = Callable[..., Any]
@@ -30,30 +29,6 @@ def _floor_divide_integer(a: Any, b: Any) -> Any:
 def _remainder_integer(a: Any, b: Any) -> Any:
     rest = s.fmod(a, b)
     return s.select((rest != 0) & ((rest ^ b) < 0), rest + b, rest)
-
-
-def _divide_complex(a: Any, b: Any) -> Any:
-    # Smith's method: dividing by the larger part first keeps intermediate results in range.
-    ar, ai, br, bi = s.real(a), s.imag(a), s.real(b), s.imag(b)
-    by_real = s.abs(br) >= s.abs(bi)
-    big, small = s.select(by_real, br, bi), s.select(by_real, bi, br)
-    ratio = s.select(big == 0, big, small / big)
-    scale = 1.0 / (big + small * ratio)
-    real = s.select(by_real, ar + ai * ratio, ar * ratio + ai) * scale
-    imag = s.select(by_real, ai - ar * ratio, ai * ratio - ar) * scale
-    zero = (br == 0) & (bi == 0)
-    return s.complex(s.select(zero, ar / big, real), s.select(zero, ai / big, imag))
-
-
-def _log1p_complex(z: Any) -> Any:
-    re, im = s.real(z), s.imag(z)
-    return s.complex(0.5 * s.log1p(re * (re + 2.0) + im * im), s.atan2(im, re + 1.0))
-
-
-def _expm1_complex(z: Any) -> Any:
-    re, im = s.real(z), s.imag(z)
-    half = s.sin(im * 0.5)
-    return s.complex(s.expm1(re) * s.cos(im) - 2.0 * half * half, s.exp(re) * s.sin(im))
 
 
 def _pow_float(base: Any, exponent: Any) -> Any:
@@ -95,6 +70,7 @@ def _cast(node: Apply, x: Any) -> Any:
 
 
 EXPANSIONS: dict[tuple[s.Function, str], Expansion] = {
+    **{(function, "c"): definition for function, definition in complex_functions.FUNCTIONS.items()},
     (s.floor_divide, "i"): _floor_divide_integer,
     (s.floor_divide, "u"): s.truncate_divide,
     (s.floor_divide, "f"): lambda a, b: remainders.floor_quotient(a, b, s.fmod(a, b)),
@@ -102,17 +78,9 @@ EXPANSIONS: dict[tuple[s.Function, str], Expansion] = {
     (s.remainder, "u"): s.fmod,
     (s.remainder, "f"): lambda a, b: remainders.remainder(s.fmod(a, b), b),
     (s.truncate_divide, "f"): lambda a, b: s.trunc(a / b),
-    (s.divide, "c"): _divide_complex,
     (s.add, "b"): s.bitwise_or,
     (s.multiply, "b"): s.bitwise_and,
     (s.pow, "f"): _pow_float,
-    (s.pow, "c"): lambda a, b: s.select(
-        a == 0, s.select(b == 0, s.constant(1.0, a), s.constant(0.0, a)), s.exp(b * s.log(a))
-    ),
-    (s.exp2, "c"): lambda z: s.exp(z * math.log(2.0)),
-    (s.log2, "c"): lambda z: s.log(z) * (1.0 / math.log(2.0)),
-    (s.log1p, "c"): _log1p_complex,
-    (s.expm1, "c"): _expm1_complex,
     (s.maximum, "i"): lambda a, b: s.select(a > b, a, b),
     (s.minimum, "i"): lambda a, b: s.select(a < b, a, b),
     (s.maximum, "b"): s.bitwise_or,

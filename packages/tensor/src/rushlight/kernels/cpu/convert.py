@@ -1,7 +1,8 @@
 """Arithmetic of kernels: what operations on numbers of two types give, and the instructions for it.
 
 As numba has it: integers are computed with 64 bits, signed where one operand is signed; float32 with float32 or a
-narrow integer stays float32, with others it becomes float64. Division by the integer 0 gives 0.
+narrow integer stays float32, with others it becomes float64. Division by the integer 0 gives 0. Complex numbers are
+computed with others of their type only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from rushlight.kernels.cpu.language import INT, Boolean, Float, Integer, Literal, Type, plain, types
+from rushlight.kernels.cpu import pairs
+from rushlight.kernels.cpu.language import INT, Boolean, Complex, Float, Integer, Literal, Type, plain, types
 
 
 class Untranslatable(Exception):
@@ -34,6 +36,8 @@ def converted(builder: ir.IRBuilder, value: Any, source: Type, target: Type) -> 
     source = plain(source)
     if source is target or isinstance(target, Literal):
         return value
+    if isinstance(target, Complex):
+        return _as_complex(builder, value, source, target)
     if not (_is_number(source) and _is_number(target)):
         if str(source) == str(target):
             return value
@@ -53,6 +57,14 @@ def converted(builder: ir.IRBuilder, value: Any, source: Type, target: Type) -> 
     if target.bitwidth == source.bitwidth:
         return value
     return (builder.sext if source.signed else builder.zext)(value, target.value)
+
+
+def _as_complex(builder: ir.IRBuilder, value: Any, source: Type, target: Complex) -> Any:
+    if isinstance(source, Complex):
+        real, imaginary = [converted(builder, part, source.part, target.part) for part in pairs.parts(builder, value)]
+    else:
+        real, imaginary = converted(builder, value, source, target.part), ir.Constant(target.part.value, 0.0)
+    return pairs.pair(builder, target, real, imaginary)
 
 
 def _wrapped(number: int, kind: Any) -> int:
@@ -96,6 +108,10 @@ def _common(a: Type, b: Type) -> Type:
 
 def arithmetic(builder: ir.IRBuilder, operator: type, left: Type, a: Any, right: Type, b: Any) -> tuple[Type, Any]:
     """The type and the value of `a operator b`."""
+    if isinstance(left, Complex) and left is right:
+        made = pairs.arithmetic(builder, operator, left, a, b)
+        if made is not None:
+            return left, made
     if not (_is_number(left) and _is_number(right)):
         raise Untranslatable(f"{operator.__name__} of {left} and {right}")
     if isinstance(left, Literal) and isinstance(right, Literal):
@@ -115,6 +131,8 @@ def arithmetic(builder: ir.IRBuilder, operator: type, left: Type, a: Any, right:
         return kind, builder.shl(a, b) if operator is ast.LShift else right_shift(a, b)
     a, b = converted(builder, a, left, kind), converted(builder, b, right, kind)
     if isinstance(kind, Float):
+        if operator is ast.Mod:
+            return kind, _remainder(builder, a, b)
         if operator not in _FLOAT:
             raise Untranslatable(f"{operator.__name__} of {kind}")
         return kind, getattr(builder, _FLOAT[operator])(a, b)
@@ -134,6 +152,15 @@ def _folded(operator: type, a: int, b: int) -> int | None:
     }  # fmt: skip
     value = compute[operator]() if operator in compute else None
     return value if value is not None and -(2**63) <= value < 2**63 else None
+
+
+def _remainder(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
+    """a % b of floats, with the sign of b."""
+    zero = ir.Constant(a.type, 0.0)
+    rest = builder.frem(a, b)
+    inexact = builder.fcmp_unordered("!=", rest, zero)
+    across = builder.xor(builder.fcmp_ordered("<", rest, zero), builder.fcmp_ordered("<", b, zero))
+    return builder.select(builder.and_(inexact, across), builder.fadd(rest, b), rest)
 
 
 def _divided(builder: ir.IRBuilder, operator: type, kind: Any, a: Any, b: Any) -> Any:
@@ -180,6 +207,8 @@ def negated(builder: ir.IRBuilder, operator: type, kind: Type, a: Any) -> tuple[
             return kind, a
     if isinstance(kind, Float) and operator is ast.USub:
         return kind, builder.fneg(a)
+    if isinstance(kind, Complex) and operator is ast.USub:
+        return kind, pairs.negated(builder, kind, a)
     if operator is ast.UAdd and _is_number(kind):
         return kind, a
     raise Untranslatable(f"{operator.__name__} of {kind}")
@@ -187,6 +216,9 @@ def negated(builder: ir.IRBuilder, operator: type, kind: Type, a: Any) -> tuple[
 
 def compared(builder: ir.IRBuilder, operator: type, left: Type, a: Any, right: Type, b: Any) -> Any:
     """The value of a comparison."""
+    if isinstance(left, Complex) and left is right and operator in (ast.Eq, ast.NotEq):
+        same = pairs.equal(builder, a, b)
+        return same if operator is ast.Eq else builder.not_(same)
     if operator not in _COMPARE or not (_is_number(left) and _is_number(right)):
         raise Untranslatable(f"{operator.__name__} of {left} and {right}")
     sign, signed = _COMPARE[operator], True

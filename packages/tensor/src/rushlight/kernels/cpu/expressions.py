@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
+import types as python_types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
 
+from rushlight.core.symbol import Opaque
+from rushlight.kernels.cpu import pairs
 from rushlight.kernels.cpu.convert import Untranslatable, arithmetic, compared, converted, negated, truth, unified
+from rushlight.kernels.cpu.intrinsics import PYTHON
 from rushlight.kernels.cpu.language import (
     INT,
+    Complex,
     Float,
     Integer,
     Intrinsic,
@@ -105,6 +111,28 @@ class Expressions:
             raise Untranslatable(f"the name {expression.id}")
         return self.constant(self.names[expression.id])
 
+    def value_Attribute(self, expression: ast.Attribute) -> Value:
+        """A constant of a module, or a part of a complex number."""
+        if self.is_module(expression.value):
+            return self.constant(self.named(expression))
+        number = self.value(expression.value)
+        if not isinstance(number.kind, Complex) or expression.attr not in ("real", "imag"):
+            raise Untranslatable(f"the expression {ast.unparse(expression)[:60]}")
+        return Value(number.kind.part, self.builder.extract_value(number.value, int(expression.attr == "imag")))
+
+    def is_module(self, expression: ast.expr) -> bool:
+        known = isinstance(expression, ast.Name) and expression.id not in self.variables
+        return known and isinstance(self.names.get(expression.id), python_types.ModuleType)
+
+    def named(self, expression: ast.expr) -> Any:
+        """What `name` or `module.name` stands for; `variable` are names of their own."""
+        match expression:
+            case ast.Name(id=name) if name not in self.variables and name in self.names:
+                return self.names[name]
+            case ast.Attribute(value=module, attr=name) if self.is_module(module):
+                return getattr(self.names[module.id], name)
+        raise Untranslatable(f"the name {ast.unparse(expression)[:60]}")
+
     def value_Subscript(self, expression: ast.Subscript) -> Value:
         kind, place = self.element(expression)
         return Value(kind, self.builder.load(place))
@@ -129,7 +157,15 @@ class Expressions:
         return self.operation(expression.op, self.value(expression.left), self.value(expression.right))
 
     def operation(self, operator: ast.operator, left: Value, right: Value) -> Value:
+        if isinstance(operator, ast.Pow):
+            return self.power(left, right)
         return Value(*arithmetic(self.builder, type(operator), *left, *right))
+
+    def power(self, base: Value, exponent: Value) -> Value:
+        """A square is a product."""
+        if isinstance(exponent.kind, Literal) and exponent.kind.literal_value == 2:
+            return self.operation(ast.Mult(), base, base)
+        return self.library_call(PYTHON[math.pow], [base, exponent])
 
     def value_UnaryOp(self, expression: ast.UnaryOp) -> Value:
         value = self.value(expression.operand)
@@ -140,10 +176,12 @@ class Expressions:
         return Value(*negated(self.builder, type(expression.op), *value))
 
     def value_Compare(self, expression: ast.Compare) -> Value:
-        if len(expression.ops) > 1:
-            raise Untranslatable("a chain of comparisons")
-        left, right = self.value(expression.left), self.value(expression.comparators[0])
-        return Value(types.boolean, compared(self.builder, type(expression.ops[0]), *left, *right))
+        left, holds = self.value(expression.left), None
+        for operator, other in zip(expression.ops, expression.comparators):
+            right = self.value(other)
+            one = compared(self.builder, type(operator), *left, *right)
+            holds, left = one if holds is None else self.builder.and_(holds, one), right
+        return Value(types.boolean, holds)
 
     def value_BoolOp(self, expression: ast.BoolOp) -> Value:
         """The rest is looked at only where it decides."""
@@ -189,13 +227,16 @@ class Expressions:
         return Value(kind, made)
 
     def value_Call(self, expression: ast.Call) -> Value:
-        if not isinstance(expression.func, ast.Name) or expression.keywords:
+        if expression.keywords:
             raise Untranslatable(f"the call {ast.unparse(expression)[:60]}")
-        name = expression.func.id
-        if name in self.variables or name not in self.names:
-            raise Untranslatable(f"a call of {name}")
-        function = self.names[name]
+        match expression.func:
+            case ast.Attribute(value=number, attr="conjugate") if not self.is_module(number):
+                return self.conjugate(self.value(number))
+        function = self.named(expression.func)
         args = [self.value(arg) for arg in expression.args]
+        if isinstance(function, Opaque):
+            function = function.function
+        function = PYTHON.get(function, function)
         if isinstance(function, Type):
             (arg,) = args
             return Value(function, self.converted(arg, function))
@@ -205,17 +246,19 @@ class Expressions:
             return Value(signature.return_type, write(None, self.builder, signature, values))
         if isinstance(function, LibraryFunction):
             return self.library_call(function, args)
-        if function is abs and isinstance(args[0].kind, Integer):
+        if function is abs:
             return self.absolute(*args)
+        if function is complex:
+            return self.complex_of(*args)
         if function in (min, max):
             return self.smallest(function, args)
         if inspect.isfunction(function):
             return self.call(function, args)
-        raise Untranslatable(f"a call of {name}")
+        raise Untranslatable(f"a call of {ast.unparse(expression.func)}")
 
     def library_call(self, function: LibraryFunction, args: Sequence[Value]) -> Value:
         kinds = [plain(arg.kind) for arg in args]
-        if not function.name or not all(isinstance(kind, Float) for kind in kinds):
+        if not all(isinstance(kind, Float) for kind in kinds):
             raise Untranslatable(f"{function.function.__name__} of {kinds}")
         kind = unified(*kinds) if len(kinds) > 1 else kinds[0]
         single = kind is types.float32
@@ -229,12 +272,35 @@ class Expressions:
         return Value(kind, self.builder.call(made, [self.converted(arg, kind) for arg in args]))
 
     def absolute(self, arg: Value) -> Value:
-        """The magnitude of an integer, in its own type."""
-        kind, zero = arg.kind, ir.Constant(arg.kind.value, 0)
+        """The magnitude of a number, in its own type; of a complex number its modulus."""
+        kind = arg.kind
+        if isinstance(kind, Complex):
+            real, imaginary = pairs.parts(self.builder, arg.value)
+            return self.library_call(PYTHON[math.hypot], [Value(kind.part, real), Value(kind.part, imaginary)])
+        if isinstance(kind, Float):
+            signature, write = PYTHON[math.fabs].typing(None, kind)
+            return Value(kind, write(None, self.builder, signature, [arg.value]))
+        if not isinstance(kind, Integer):
+            raise Untranslatable(f"abs of {kind}")
         if not kind.signed:
             return arg
+        zero = ir.Constant(kind.value, 0)
         below = self.builder.icmp_signed("<", arg.value, zero)
         return Value(kind, self.builder.select(below, self.builder.sub(zero, arg.value), arg.value))
+
+    def complex_of(self, real: Value, imaginary: Value) -> Value:
+        """`complex(real, imaginary)`: of floats of one width."""
+        kind = _COMPLEX.get(unified(real.kind, imaginary.kind))
+        if kind is None:
+            raise Untranslatable(f"complex of {real.kind} and {imaginary.kind}")
+        values = [self.converted(part, kind.part) for part in (real, imaginary)]
+        return Value(kind, pairs.pair(self.builder, kind, *values))
+
+    def conjugate(self, number: Value) -> Value:
+        """`number.conjugate()`"""
+        if not isinstance(number.kind, Complex):
+            raise Untranslatable(f"conjugate of {number.kind}")
+        return Value(number.kind, pairs.conjugate(self.builder, number.kind, number.value))
 
     def smallest(self, function: Callable, args: Sequence[Value]) -> Value:
         """Python's min and max of two or more numbers: the first one where they are equal or not ordered."""
@@ -245,3 +311,6 @@ class Expressions:
             better = compared(self.builder, ast.Lt if function is min else ast.Gt, kind, other, kind, one)
             best = Value(kind, self.builder.select(better, other, one))
         return best
+
+
+_COMPLEX: dict[Type, Complex] = {kind.part: kind for kind in (types.complex64, types.complex128)}

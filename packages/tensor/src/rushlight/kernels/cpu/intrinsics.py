@@ -5,7 +5,6 @@ Imported only when a kernel is compiled (it imports llvmlite). `NAMESPACE` is wh
 
 from __future__ import annotations
 
-import cmath
 import math
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -240,6 +239,18 @@ def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
     return a(a, a), codegen
 
 
+@intrinsic
+def whole_floor(typingctx: Any, x: Any) -> Any:
+    """Python's `math.floor`: an integer."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        name = "llvm.floor.f32" if x.bitwidth == 32 else "llvm.floor.f64"
+        floor = declared(builder.module, ir.FunctionType(x.value, [x.value]), name)
+        return builder.fptosi(builder.call(floor, args), INT)
+
+    return types.int64(x), codegen
+
+
 truncate_divide = _guarded_division(remainder=False)
 truncate_remainder = _guarded_division(remainder=True)
 
@@ -294,5 +305,7 @@ _LIBRARY = {
     "erf": math.erf, "erfc": math.erfc, "lgamma": math.lgamma,
 }  # fmt: skip
 NAMESPACE |= {name: LibraryFunction(name, function) for name, function in _LIBRARY.items()}
-_COMPLEX = "exp log log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-NAMESPACE |= {f"c_{name}": LibraryFunction("", getattr(cmath, name)) for name in _COMPLEX.split()}
+# What Python's functions are in kernels: opaque definitions name them.
+PYTHON: dict[Any, Any] = {x.function: x for x in NAMESPACE.values() if isinstance(x, LibraryFunction)}
+PYTHON |= {getattr(math, name): NAMESPACE[name] for name in ("sqrt", "fabs", "copysign")}
+PYTHON[math.floor] = whole_floor

@@ -31,7 +31,7 @@ from rushlight.kernels.cpu.fingerprint import fingerprint
 _OUR_FILES = (
     "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
     "winograd_tiles.py", "gemm_tile.py", "language.py", "translate.py", "expressions.py", "convert.py", "objects.py",
-    "answer.py",
+    "answer.py", "pairs.py",
 )  # fmt: skip
 _NUMBA_FILES = ("numba_route.py", "numba_types.py")
 
@@ -152,7 +152,7 @@ def _names() -> dict[str, Any]:
     modules = (intrinsics, vectors, gemm_tile, tiles, winograd_tiles)
     found = {name: value for module in modules for name, value in module.NAMESPACE.items()}
     found |= {"team_work": team_native.work, "team_launch": team_native.launch}
-    return found | {"min": min, "max": max, "abs": abs, "few": few}
+    return found | {"min": min, "max": max, "abs": abs, "complex": complex, "few": few}
 
 
 def digest_of(*parts: Any) -> str:

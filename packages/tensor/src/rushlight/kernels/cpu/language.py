@@ -71,7 +71,7 @@ class Float(Type):
 
 
 class Complex(Type):
-    """Two floats. Nothing is computed with them here: kernels that do are left to numba."""
+    """Two floats: see `pairs`."""
 
     def __init__(self, name: str, part: Float) -> None:
         self.part = part
@@ -192,8 +192,7 @@ few = range
 
 
 class LibraryFunction(NamedTuple):
-    """A function on floats: LLVM's name (`llvm.exp`), or the C library's for doubles (`erf`), and Python's function.
-    Without a name only numba knows how."""
+    """A function on floats: LLVM's name (`llvm.exp`), or the C library's for doubles (`erf`), and Python's function."""
 
     name: str
     function: Callable[..., Any]

@@ -55,7 +55,7 @@ def translate(
         Untranslatable: for numba to do.
     """
     module = Module()
-    known = {**names, **{opaque.name: opaque.function for opaque in opaques}}
+    known = {**names, **{opaque.name: opaque for opaque in opaques}}
     functions = []
     for statement in ast.parse(source).body:
         match statement:
@@ -295,7 +295,7 @@ class _Body(Expressions):
         zero, one = Value(kind, ir.Constant(INT, 0)).value, ir.Constant(INT, 1)
         start, stop, step = {1: (zero, *words, one), 2: (*words, one), 3: tuple(words)}[len(words)]
         constant = step.constant if isinstance(step, ir.Constant) else 0
-        if constant < 0 or (unsigned and constant == 0):
+        if unsigned and constant <= 0:
             raise Untranslatable("a loop that counts down")
         head, body = self.new_block("head"), self.new_block("body")
         again, after = self.new_block("again"), self.new_block("after")
@@ -305,7 +305,7 @@ class _Body(Expressions):
         at = self.builder.phi(INT)
         at.add_incoming(start, before)
         compare = self.builder.icmp_unsigned if unsigned else self.builder.icmp_signed
-        below = compare("<", at, stop)
+        below = compare("<" if constant >= 0 else ">", at, stop)
         if constant == 0:  # not known yet, and perhaps negative
             up = self.builder.icmp_signed(">", step, zero)
             below = self.builder.select(up, below, compare(">", at, stop))
@@ -368,4 +368,4 @@ def _name(target: ast.expr) -> str:
     return target.id
 
 
-_BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs}
+_BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "complex": complex}
