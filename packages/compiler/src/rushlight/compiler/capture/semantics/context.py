@@ -31,6 +31,9 @@ OPAQUE = ("rushlight.core", "rushlight.compiler", "rushlight.autograd")
 GRAD_MODES = frozenset(("no_grad", "enable_grad", "set_grad_enabled", "inference_mode"))
 
 
+NOTHING = Special("a block that changes nothing", lambda session, args, kwargs: NONE)
+
+
 class GradModeV(Value):
     """An instance of `no_grad`, `enable_grad`, `set_grad_enabled` or `inference_mode` that the program made."""
 
@@ -146,6 +149,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return constant(True)
     if module.startswith("rushlight.compiler") and name == "is_exporting":
         return constant(session.exports)
+    if module == "rushlight.core.dispatch" and name == "at_once":
+        return NOTHING
     if module == "rushlight.core.dispatch" and name == "current":
         return Special("the recorder of the capture")
     if module == "rushlight.core.dtypes" and name == "get_default_dtype":
@@ -176,6 +181,8 @@ def enter(session: Session, manager: Value) -> tuple[Value, Value]:
             return NONE
 
         return Special("exit", end), region
+    if manager is NOTHING:
+        return NOTHING, NONE
     if isinstance(manager, transforms.LevelV):
         return transforms.enter(session, manager)
     if isinstance(manager, GradModeV):
