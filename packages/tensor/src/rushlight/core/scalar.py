@@ -161,6 +161,13 @@ copysign = Function("copysign", np.copysign, "real", "The magnitude of a with th
 nextafter = Function("nextafter", np.nextafter, "real", "The next number from a towards b.")
 erf = Function("erf", _special("erf"), "real", "Error function.")
 erfc = Function("erfc", _special("erfc"), "real", "1 - erf(x) without cancellation.")
+normal_cdf = Function(
+    "normal_cdf",
+    lambda x: 0.5 * (1.0 + erf(x * math.sqrt(0.5))),
+    "real",
+    "Probability of a value below x under the normal distribution, to the last bits of numbers near 1.",
+)
+gaussian = Function("gaussian", lambda x: np.exp(x * x * -0.5), "real", "exp(-x * x / 2).")
 lgamma = Function("lgamma", _special("gammaln"), "real", "log(abs(gamma(x))).")
 floor = Function("floor", np.floor, "real", "Largest integer not above x, as a float.")
 ceil = Function("ceil", np.ceil, "real", "Smallest integer not below x, as a float.")

@@ -7,6 +7,7 @@ function and dtype kind; the CPU printer adds the float32 polynomials of `kernel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -90,16 +91,21 @@ for _function in (s.maximum, s.minimum):
     EXPANSIONS[_function, "u"] = EXPANSIONS[_function, "i"]
 for _function, _same in ((s.fmax, s.maximum), (s.fmin, s.minimum)):
     EXPANSIONS.update({(_function, kind): _same for kind in "iub"})
+# The same for functions that no printer knows, where none of the tables has better.
+_PLAIN: Table = {
+    (s.gaussian, "f"): lambda x: s.exp(x * x * -0.5),
+    (s.normal_cdf, "f"): lambda x: 0.5 * (1.0 + s.erf(x * math.sqrt(0.5))),
+}
 
 
 def expand(program: Program, *tables: Table) -> Program:
-    """Apply `EXPANSIONS` and then `tables` (keyed like it, or by exact dtype name) until nothing changes."""
+    """Apply `EXPANSIONS`, then `tables` (keyed like it, or by exact dtype name), until nothing changes."""
 
     def replace(node: Apply, args: tuple[Node, ...]) -> Node | None:
         nonlocal changed
         dtype = args[0].dtype
         result = _cast(node, *args) if node.function is s._cast else None
-        for table in (EXPANSIONS, *tables):
+        for table in (EXPANSIONS, *tables, _PLAIN):
             expansion = table.get((node.function, dtype.name)) or table.get((node.function, dtype.kind))
             if expansion is not None and result is None:
                 result = apply(expansion, args) if isinstance(expansion, s.Function) else expansion(*args)

@@ -14,7 +14,6 @@ from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.activation import F, check_inexact, run, sigmoid
 
-_SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)  # of the normal distribution at 0
 _RATE, _CUBE = math.sqrt(2.0 / math.pi), 0.044715
 
@@ -22,13 +21,13 @@ _RATE, _CUBE = math.sqrt(2.0 / math.pi), 0.044715
 @elementwise(method=False, public=False, supports="float", name="gelu")
 def gelu_op(input):
     """Gaussian error linear unit: `input * Phi(input)`."""
-    return input * 0.5 * (1.0 + s.erf(input * _SQRT_HALF))
+    return input * s.normal_cdf(input)
 
 
 @elementwise(method=False, public=False, supports="float")
 def gelu_backward(grad, input):
     """The gradient of gelu: `grad * (Phi(input) + input * phi(input))`."""
-    return grad * (0.5 * (1.0 + s.erf(input * _SQRT_HALF)) + input * s.exp(input * input * -0.5) * _DENSITY)
+    return grad * (s.normal_cdf(input) + input * s.gaussian(input) * _DENSITY)
 
 
 @elementwise(method=False, public=False, supports="float", name="gelu_tanh")
