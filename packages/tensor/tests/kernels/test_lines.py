@@ -59,6 +59,26 @@ def test_half_types_compute_in_float32():
     assert ((x.cumsum(dim).double() - sums).abs() <= 2.0**-8 * sums.abs()).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_logarithms_of_sums_of_special_rows(dtype, dim):
+    rows = RNG.standard_normal((12, 100)).astype(dtype) * 5
+    rows[1, 5], rows[2], rows[3, 7], rows[4, ::3] = np.inf, -np.inf, np.nan, -np.inf
+    rows[5, 0] = 900  # beside it all others vanish
+    rows[6] -= 1e30
+    rows[7, 3] = np.array([-1], f"i{rows.itemsize}").view(dtype)[0]  # a NaN of other bits
+    rows[8, 1], rows[8, 2] = np.inf, np.nan
+    x = rushlight.from_numpy(np.ascontiguousarray(rows if dim else rows.T))
+    with np.errstate(all="ignore"):
+        top = rows.max(1, keepdims=True)
+        base = np.where(np.isfinite(top), top, 0)
+        sums = np.log(np.exp((rows - base).astype(np.longdouble)).sum(1, keepdims=True))
+        logs = (rows - top) - np.where(np.isfinite(top), sums, np.nan)
+    close = {"rtol": 8 * np.finfo(dtype).eps, "atol": 8 * np.finfo(dtype).eps}
+    np.testing.assert_allclose(x.logsumexp(dim), (sums + base)[:, 0], **close)
+    np.testing.assert_allclose(x.log_softmax(dim), logs if dim else logs.T, **close)
+
+
 numbers = st.one_of(st.floats(-4, 4, width=32), st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0]))
 matrices = arrays.arrays(
     np.float32, arrays.array_shapes(min_dims=2, max_dims=2, min_side=8, max_side=14), elements=numbers

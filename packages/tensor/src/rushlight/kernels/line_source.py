@@ -14,8 +14,9 @@ A `LineProgram` says what one line needs, in passes over its elements:
 
 The body of a pass is done for each element, its end once for the line. `x` and `y` are the element of an operand; the
 `values` of a line have a start and live through all passes. `total += e` sums in blocks: in lanes of the compute type
-C, whose results are added in the wide type W. `k = ascending(x)` is an integer of type K, see `order`. An operand of
-`each` has one element for the line. Half types compute in float32.
+C, whose results are added in the wide type W. `e = exp_term(x)` is for sums of exponentials of numbers that the largest
+was taken off, `k = ascending(x)` an integer of type K, see `order`. An operand of `each` has one element for the line.
+Half types compute in float32.
 
 Two loops are printed from it, by where neighbours are in memory:
 
@@ -38,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
-from rushlight.kernels import order
+from rushlight.kernels import order, polynomials, polynomials64
 from rushlight.kernels.build import build_program
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.polynomials import POLYNOMIALS
@@ -50,8 +51,14 @@ WIDTH = 512  # most lines in a strip
 ROWS = 16  # elements of a column that are summed in the compute type
 TILE = 64  # most lines and elements along them of a tile
 
+
+def _exp_term(x: Any) -> Any:
+    return (polynomials if s.dtype_of(x) == np.float32 else polynomials64).exp_term(x)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": s.exp,
+    "exp_term": _exp_term,
     "log": s.log,
     "ascending": order.ascending,
     "descending": order.descending,

@@ -63,6 +63,16 @@ def exp(x: Any) -> Any:
     return _exponential(x, _exp_less_one(r) + 1.0, shifted, -708.0, 709.782712893384)
 
 
+def exp_term(x: Any) -> Any:
+    """e**x of x <= 0 where a number near 1 is added to it; see `polynomials.exp_term`."""
+    inside = s.select(x < -708.0, -708.0, x)
+    inside = s.select(inside > 0.0, 0.0, inside)
+    shifted = fused(inside, 1.0 / math.log(2.0), _ROUND + 1023.0)
+    n = shifted - (_ROUND + 1023.0)
+    r = fused(n, -_LN2_LOW, fused(n, -_LN2_HIGH, inside))
+    return (_exp_less_one(r) + 1.0) * s.bitcast(s.bitcast(shifted, np.int64) << 52, np.float64)
+
+
 def exp2(x: Any) -> Any:
     """2**x."""
     clamped = s.select(x < -1076.0, -1076.0, x)

@@ -21,16 +21,16 @@ CHUNK = 16384
 
 @cache
 def _program(dtype: np.dtype, largest: bool) -> LineProgram:
-    key = f"rank = {'ascending' if largest else 'descending'}(x)\n"
+    key = f"ranking = {'ascending' if largest else 'descending'}(x)\n"
     lowest, none = np.iinfo(key_dtype(compute_dtype(dtype))).min, np.iinfo(np.int64).max
     return LineProgram(
         ("place",),
         ("x",),
         (("best", f"K({lowest})"), ("first", f"i64({none})")),
         (
-            Pass(key + "best = select(rank > best, rank, best)"),
+            Pass(key + "best = select(ranking > best, ranking, best)"),
             Pass(
-                key + f"at = select(rank == best, i64(j), i64({none}))\nfirst = select(at < first, at, first)",
+                key + f"at = select(ranking == best, i64(j), i64({none}))\nfirst = select(at < first, at, first)",
                 "place = first",
             ),
         ),

@@ -37,7 +37,10 @@ _LOG_SOFTMAX = LineProgram(
     (*_STARTS, ("norm", "C(0.0)")),
     (
         _TOP,
-        Pass("e = x - top\ne = exp(e)\ntotal += e", "norm = C(total)\nnorm = log(norm)"),
+        Pass(
+            "e = x - top\ne = exp_term(e)\ntotal += e",
+            "norm = C(total)\nnorm = log(norm)\nnorm = select(fabs(top) < C(inf), norm, top - top)",
+        ),
         Pass("y = (x - top) - norm"),
     ),
 )
@@ -51,7 +54,10 @@ def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
         (*_STARTS, ("base", "C(0.0)")),
         (
             Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
-            Pass("e = x - base\ne = exp(e)\ntotal += e", f"norm = C(total)\nnorm = log(norm)\n{ending}"),
+            Pass(
+                "e = x - base\ne = exp_term(e)\ntotal += e",
+                f"norm = C(total)\nnorm = log(norm)\nnorm = select(fabs(top) < C(inf), norm, top + norm)\n{ending}",
+            ),
         ),
         each=results,
     )
