@@ -6,8 +6,9 @@ possible.
     hatch run fuzz-compiler --only tensors,graphs --seed 5000
     hatch run fuzz-compiler --only programs --seed 118 --count 1
 
-The kinds: `programs` (Python and its state), `tensors` (views, in-place writes, aliases), `sizes` (shapes that change),
-`graphs` (ops, fused and laid out in all ways). packages/compiler/tests/capture/test_fuzz.py does the first seeds.
+The kinds: `programs` (Python and its state), `state` (whatever a program can reach changes), `tensors` (views, in-place
+writes, aliases), `steps` (of training), `sizes` (shapes that change), `graphs` (ops, fused and laid out in all ways).
+packages/compiler/tests/capture/test_fuzz.py does the first seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 import rushlight as torch
 
 TESTS = Path(__file__).resolve().parents[1] / "packages" / "compiler" / "tests" / "capture"
-KINDS = ("programs", "tensors", "sizes", "graphs")
+KINDS = ("programs", "state", "tensors", "steps", "sizes", "graphs")
 
 
 def load(name: str) -> Any:
@@ -43,14 +44,16 @@ class Fuzzer:
 
     def __init__(self, kind: str, observed: Any, backend: str) -> None:
         self.kind, self.observed = kind, observed
-        self.backend = "inductor" if kind == "graphs" and backend == "eager" else backend
+        self.backend = "inductor" if kind == "graphs" and backend in ("eager", "lazy") else backend
         self.module = load({"programs": "fuzz"}.get(kind, f"fuzz_{kind}"))
         self.states: list[Any] = []
         self.captured, self.given_up = 0, collections.Counter()
 
     def compile(self, fn: Any) -> Any:
         """The compiled function, whose state is looked at later."""
-        made = torch.compile(fn, backend=self.backend)
+        # Programs of operations that were put off add in another order, too, if they are not interpreted.
+        options = {"programs": "eager"} if self.backend == "lazy" else None
+        made = torch.compile(fn, backend=self.backend, options=options)
         self.states.append(made._rushlight_state)
         return made
 
@@ -61,6 +64,12 @@ class Fuzzer:
             reason = self.module.differs(graph, inputs, self.backend)
             return reason and f"{reason}\n{graph}\n{[x.tolist() for x in inputs]}"
         self.states.clear()
+        if self.kind == "state":
+            return self.module.wrong(seed, self.compile, self.observed)
+        if self.kind == "steps":
+            source = self.module.program(seed)
+            same = self.module.near(*[self.module.run(source, how, seed) for how in (lambda f: f, self.compile)])
+            return None if same else source
         body, steps = self.module.scenario(seed)
         wrong = self.module.differs(body, steps, self.compile, self.observed)
         self.captured += sum(state.captures for state in self.states)
@@ -97,11 +106,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--count", type=int, help="how many seeds, whatever the time")
     parser.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
-    parser.add_argument("--backend", default="eager", help="of programs and tensors; graphs need another")
+    parser.add_argument("--backend", default="eager", help="of programs and tensors, such as lazy; graphs need another")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     conftest = load("conftest")
     conftest._config.raise_internal_errors = True
+    conftest._config.LAZY_CALLS_BEFORE = 0
     fuzzers = [Fuzzer(kind, conftest.observed, options.backend) for kind in options.only.split(",")]
     end, wrong, done = time.monotonic() + options.seconds, 0, 0
     for seed in itertools.count(options.seed):
@@ -112,6 +122,8 @@ def main() -> int:
                 found = fuzzer.run(seed)
             except Exception:
                 found = traceback.format_exc(limit=-4)
+            torch.set_grad_enabled(True)  # which programs may have changed
+            torch.set_default_dtype(torch.float32)
             if found is not None:
                 wrong += 1
                 print(f"{fuzzer.kind}, seed {seed}: {found}", flush=True)

@@ -20,26 +20,36 @@ from rushlight.compiler.capture.capture import capture
 def observed(value: Any, seen: dict[int, int] | None = None) -> Any:
     """A comparable picture of a value: numbers by type and bits, tensors by everything visible, sharing by position."""
     seen = {} if seen is None else seen
-    if isinstance(value, rushlight.Tensor):
+    kind = type(value)  # not `isinstance`, which may run the program's code
+    if issubclass(kind, rushlight.Tensor):
         return ("tensor", type(value).__name__, value.dtype.name, tuple(value.shape), tuple(value.stride()),
                 value.requires_grad,
                 repr(value.detach().tolist()), *memory(value, seen),
                 repr(value.grad.tolist()) if value.is_leaf and value.grad is not None else None,
                 seen.setdefault(id(value), len(seen)))
-    if isinstance(value, (list, tuple)):
-        mark = seen.setdefault(id(value), len(seen)) if isinstance(value, list) else None
+    if issubclass(kind, (list, tuple)):
+        mark = seen.setdefault(id(value), len(seen)) if issubclass(kind, list) else None
         return (type(value).__name__, mark, [observed(x, seen) for x in value])
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         return (type(value).__name__, [(repr(k), observed(v, seen)) for k, v in value.items()])
-    if isinstance(value, set):
+    if issubclass(kind, set):
         return ("set", sorted(map(repr, value)))
-    if hasattr(value, "__dict__") and not callable(value) and not isinstance(value, BaseException):
+    fields = fields_of(value)
+    if fields is not None and not callable(value) and not issubclass(kind, BaseException):
         if id(value) in seen:
             return ("again", seen[id(value)])
         seen[id(value)] = len(seen)
-        return (type(value).__name__, observed(vars(value), seen))
+        return (type(value).__name__, observed(fields, seen))
     return (type(value).__name__,
             repr(value) if isinstance(value, (int, float, str, bytes, complex, type(None))) else str(type(value)))
+
+
+def fields_of(value: Any) -> Any:
+    """The attributes of an object, read past all that its class may say."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 def memory(value: rushlight.Tensor, seen: dict[Any, int]) -> tuple:

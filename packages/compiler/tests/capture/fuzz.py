@@ -317,17 +317,26 @@ def run(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: A
             exec(change, world)
         except Exception as error:
             seen.append(type(error).__name__)
-        inputs = eval(f"({arguments})", world)
+        inputs = ()
         try:
+            inputs = eval(f"({arguments})", world)
             seen.append(observed(f(*inputs)))
         except Exception as error:
             seen.append((type(error).__name__, str(error)))
-        state = [world[name] for name in ("G", "L", "D", "O", "P", "keep", "SET")] + [world["Q"] is world["O"],
-                                                                               world["Q"] is world["P"]]
-        state += [world["W"], torch.get_rng_state().tolist(), world["T"].a, world["T"].b, world["Scope"].log,
-                  vars(world["C"]).get("extra")]
-        seen.append(observed([state, inputs, world["C"].k, torch.is_grad_enabled(), world["get"]()]))
+        seen.append(observed([[_look(place, world) for place in STATE], inputs, torch.get_rng_state().tolist(),
+                              torch.is_grad_enabled()]))
     return seen
+
+
+STATE = ("G", "L", "D", "O", "P", "keep", "SET", "Q is O", "Q is P", "W", "T.a", "T.b", "Scope.log", "C.k",
+         "vars(C).get('extra')", "get()")
+
+
+def _look(place: str, world: dict[str, Any]) -> Any:
+    try:
+        return eval(place, world)
+    except Exception as error:
+        return type(error).__name__
 
 
 def differs(body: list[str], steps: list[tuple[str, str]], compile: Any, observed: Any) -> bool:

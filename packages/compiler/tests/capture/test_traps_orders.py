@@ -342,7 +342,7 @@ def step(world: dict[str, Any], observe: Any) -> Any:
     except Exception as error:
         outcome = (type(error).__name__, str(error), user_line(error))
     plain = {name: value for name, value in world.items() if name not in ("__builtins__", "f", "L_in_itself")
-             and not isinstance(value, (types.ModuleType, torch.optim.Optimizer))}
+             and not issubclass(type(value), (types.ModuleType, torch.optim.Optimizer))}  # asks no `__class__`
     return [outcome, observe([plain]), torch.get_rng_state().tolist(), torch.is_grad_enabled()]
 
 

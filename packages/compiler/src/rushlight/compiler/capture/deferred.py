@@ -7,11 +7,13 @@ step is called. What the program reads after that of what the step changes belon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.memory import changed_by
+from rushlight.compiler.capture.places import standing_at
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import NONE, Obj, Special, TensorV, Value
 
@@ -26,7 +28,7 @@ class Deferred(NamedTuple):
     It changes what the step of `optimizer` changes, and with `scales` the gradients too.
     """
 
-    fn: FunctionType
+    fn: Callable[..., Any]
     arguments: tuple[Source, ...]
     optimizer: Source | None
     scales: bool
@@ -94,8 +96,9 @@ def put_off(session: Session, fn: FunctionType, args: tuple, optimizer: Obj | No
     real = None if optimizer is None else optimizer.obj
     stages = session.recorder.stages
     flush = stages.seal(lambda tensors: real is not None and changed_by(real, tensors, scales))
-    session.deferred.append(Deferred(fn, tuple([x.source for x in args]), optimizer and optimizer.source, scales,
-                                     writes, len(session.gradients.log), flush))
+    places = [(frame.code, frame.line) for frame in session.frames]
+    session.deferred.append(Deferred(standing_at(places, fn), tuple([x.source for x in args]),
+                                     optimizer and optimizer.source, scales, writes, len(session.gradients.log), flush))
     for x in args:
         x.source.wanted = True
     if optimizer is not None:

@@ -120,7 +120,7 @@ class Frame:
                     return self.returned
         except Abort as abort:
             if abort.where is None:
-                abort.where = self.line
+                abort.where = f'File "{self.code.co_filename}", line {self.line}, in {self.code.co_name}'
             raise
         finally:
             self.running = False
@@ -162,13 +162,13 @@ class Frame:
         return values
 
     @property
-    def line(self) -> str:
-        """Where the frame stands, for messages."""
+    def line(self) -> int:
+        """The line of the program that the frame stands in."""
         line = self.code.co_firstlineno
         for start, end, number in self.code.co_lines():
             if start <= self.instruction.offset < end and number is not None:
                 line = number
-        return f'File "{self.code.co_filename}", line {line}, in {self.code.co_name}'
+        return line
 
     def name_of(self, index: int) -> str:
         """The variable in a local slot."""

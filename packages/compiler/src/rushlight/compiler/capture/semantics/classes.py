@@ -247,8 +247,7 @@ def _reversed(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 def _super(session: Session, args: Args, kwargs: Kwargs) -> Value:
     if args:
-        cls, self_ = args[0], args[1]
-        return SuperV(session.concrete(cls), self_)
+        return _behind(session, args[0], args[1])
     frame = session.frames[-1]
     code = frame.code
     if not code.co_argcount:
@@ -257,7 +256,15 @@ def _super(session: Session, args: Args, kwargs: Kwargs) -> Value:
     if hasattr(self_, "content"):  # the first argument may live in a cell
         self_ = self_.content
     cell = frame.locals[len(frame.locals) - len(code.co_freevars) + code.co_freevars.index("__class__")]
-    return SuperV(session.concrete(cell.content), self_)
+    return _behind(session, cell.content, self_)
+
+
+def _behind(session: Session, start: Value, self_: Value) -> Value:
+    cls, found = session.concrete(start), session.type_of(self_)
+    of = self_.obj if found is type and isinstance(self_, Obj) else found
+    if not isinstance(cls, type) or cls not in of.__mro__:
+        raise Abort("super() of a class that the object is not an instance of")
+    return SuperV(cls, self_)
 
 
 def _type(session: Session, args: Args, kwargs: Kwargs) -> Value:

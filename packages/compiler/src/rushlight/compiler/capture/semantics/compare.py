@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType, WrapperDescriptorType
 from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
@@ -153,8 +154,10 @@ def _user_method(session: Session, value: Value, name: str) -> Value | None:
         return None
     cls = session.type_of(value)
     found, node = attr.lookup(session, cls, name)
-    if not hasattr(found, "__code__"):
+    if found is attr.MISSING or isinstance(found, WrapperDescriptorType):
         return None
+    if not isinstance(found, FunctionType):
+        raise Abort(f"{cls.__name__}.{name} is not a plain function")
     return MethodV(session.lift(found, node), value)
 
 

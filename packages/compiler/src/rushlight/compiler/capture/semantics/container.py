@@ -37,7 +37,7 @@ def special(session: Session, value: Value, name: str) -> Value | None:
         return None
     cls = session.type_of(value)
     found, node = attr.lookup(session, cls, name)
-    if found is attr.MISSING or found is None:
+    if found is attr.MISSING:
         return None
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node), value)
@@ -93,6 +93,8 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
             raise Abort("a deque indexed by something else than a number")
         return _item(session, queue.load(), index, "deque", None)
     if isinstance(value, Obj):
+        if isinstance(value.obj, enum.EnumType):
+            return _member(session, value, index)
         if isinstance(value.obj, type):
             raise Abort("subscripting a class")
         if type(value.obj) is tuple or isinstance(value.obj, tuple) and hasattr(type(value.obj), "_fields"):
@@ -107,6 +109,17 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
     if getter is not None:
         return call.call(session, getter, [index], {})
     raise Abort(f"subscripting a {session.type_name(value)}")
+
+
+def _member(session: Session, value: Obj, index: Value) -> Value:
+    """`Mode["FAST"]`."""
+    cls = session.concrete(value)
+    if type(cls).__getitem__ is not enum.EnumType.__getitem__:
+        raise Abort(f"an enum of class {type(cls).__name__}")
+    try:
+        return constant(cls[session.plain(index)])
+    except KeyError as error:
+        raise Raised(error) from None
 
 
 def _item(session: Session, items: list[Value], index: Value, kind: str, build: Any) -> Value:
@@ -196,6 +209,8 @@ def contains(session: Session, container: Value, item: Value) -> bool:
     existing = session.as_set(container)
     if existing is not None:
         return existing.has(key_of(session, item))
+    if isinstance(container, Obj) and isinstance(container.obj, tuple):
+        return any(compare.same_or_equal(session, x, item) for x in iterate.unpack(session, container))
     checker = special(session, container, "__contains__")
     if checker is not None:
         return truth(session, call.call(session, checker, [item], {}))
@@ -226,6 +241,8 @@ def length(session: Session, value: Value) -> int:
     if mapping is not None:
         return len(mapping.load())
     if isinstance(value, Obj):
+        if isinstance(value.obj, enum.EnumType):
+            return len(iterate.members(session, value))
         if isinstance(value.obj, tuple) and type(value.obj) is not allow.PURE_METHOD_TYPES[-1]:
             return len(iterate.fixed_items(session, value))
         if type(value.obj) in allow.PURE_METHOD_TYPES:
@@ -270,6 +287,7 @@ def truth(session: Session, value: Value) -> bool:
         if isinstance(obj, type) or isinstance(obj, enum.Enum):
             if hasattr(type(obj), "__len__") or type(obj).__dict__.get("__bool__", bool) is not bool:
                 raise Abort(f"the truth of a {type(obj).__name__}")
+            session.type_of(value)
             return bool(session.plain(value)) if isinstance(obj, int) else True
         if type(obj) is list:
             found = session.as_list(value)
@@ -297,6 +315,7 @@ def truth(session: Session, value: Value) -> bool:
     if isinstance(value, Obj) and type(value.obj) in allow.BUILTIN_TYPES:
         if type(value.obj) is set and value.source is not None:
             return length(session, value) != 0
+        session.type_of(value)
         return True
     if special(session, value, "__len__") is not None:
         return length(session, value) != 0

@@ -61,6 +61,10 @@ def _pure(session: Session, owner: Obj, name: str, args: Args, kwargs: dict[str,
     obj = session.plain(owner)
     if name == "join" and len(args) == 1:
         positional = [[session.plain(x) for x in iterate.unpack(session, args[0])]]
+    elif name == "encode" and not kwargs and all(
+            isinstance(a, Obj) and a.obj in ("utf-8", "utf8", "ascii", "latin-1", "strict", "surrogateescape", "ignore",
+                                             "replace") for a in args):
+        positional = [session.plain(a) for a in args]
     elif name in ("__iter__", "encode", "__reduce__", "__reduce_ex__", "__getnewargs__", "__init__", "__class__"):
         raise Abort(f"method {name} of a {type(obj).__name__}")
     else:
@@ -89,10 +93,10 @@ def _list_method(session: Session, owner: ListV, name: str, args: Args, kwargs: 
             if items or owner.base is None:
                 owner.write("extend", items)
             return NONE if name == "extend" else owner
-        case "insert", [at, value]:
+        case "insert", [at, value] if isinstance(session.concrete(at), int):
             owner.write("insert", session.concrete(at), value)
             return NONE
-        case "pop", _:
+        case "pop", [] | [_] if all(isinstance(session.concrete(a), int) for a in args):
             at = [session.concrete(a) for a in args]
             if not owner.load():
                 return raise_(IndexError, "pop from empty list")
