@@ -97,27 +97,42 @@ def test_the_three_are_transposes_of_one_another(case):
     np.testing.assert_allclose([by_x, by_w], product, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.integers(1, 3), st.sampled_from([1, 1, 3]), st.integers(1, 9), st.integers(1, 20), st.integers(1, 40),
-    st.integers(1, 40), st.integers(0, 4), st.integers(0, 3), st.booleans(), st.integers(0, 99),
-)  # fmt: skip
-def test_winograd(n, groups, channels, filters, height, width, above, beside, last, seed):
-    if height + 2 * above < 3 or width + 2 * beside < 3:
-        return
-    random = np.random.default_rng(seed)
-    x = random.standard_normal((n, groups * channels, height, width), np.float32)
-    x = laid_out(x, "last") if last else x
-    w, bias = (random.standard_normal(s, np.float32) for s in ((groups * filters, channels, 3, 3), groups * filters))
-    out = (height + 2 * above - 2, width + 2 * beside - 2)
+def in_double(function, *arrays: np.ndarray | None, **params) -> np.ndarray:
+    """The result of the numpy route on float64."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "WORTH", 1 << 60)
-        slow = conv.conv(
-            x.astype(float), w.astype(float), bias.astype(float), out, (1, 1), (above, beside), (1, 1), groups
-        )
+        return function(*[x if x is None else x.astype(float) for x in arrays], **params)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from([(3, 1), (3, 1), (5, 2), (7, 2)]), st.integers(1, 3), st.sampled_from([1, 1, 3]),
+    st.integers(1, 9), st.integers(1, 20), st.integers(1, 40), st.integers(1, 40), st.integers(0, 4), st.integers(0, 3),
+    st.sampled_from(["first", "last", "broadcast"]), st.integers(0, 99),
+)  # fmt: skip
+def test_winograd(window, n, groups, channels, filters, height, width, above, beside, layout, seed):
+    kernel, stride = window
+    if height + 2 * above < kernel or width + 2 * beside < kernel:
+        return
+    random = np.random.default_rng(seed)
+    x = laid_out(random.standard_normal((n, groups * channels, height, width), np.float32), layout)
+    w = random.standard_normal((groups * filters, channels, kernel, kernel), np.float32)
+    bias = random.standard_normal(groups * filters, np.float32)
+    out = ((height + 2 * above - kernel) // stride + 1, (width + 2 * beside - kernel) // stride + 1)
+    params = {"out": out, "stride": (stride,) * 2, "padding": (above, beside), "dilation": (1, 1), "groups": groups}
+    slow = in_double(conv.conv, x, w, bias, **params)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(allocator, "empty", poisoned)
-        fast = winograd.conv(x, w, bias, out, (above, beside), groups)
+        fast = winograd.conv(x, w, bias, out, stride, (above, beside), groups)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
+    if stride == 1:  # the transpose, of an image with less padding
+        g = random.standard_normal((n, groups * filters, height, width), np.float32)
+        around = (kernel - 1 - above % kernel, kernel - 1 - beside % kernel)
+        out = (height + 2 * (above % kernel) - kernel + 1, width + 2 * (beside % kernel) - kernel + 1)
+        if min(out) > 0:
+            slow = in_double(conv.conv_transpose, g, w, None, **(params | {"out": out, "padding": around}))
+            fast = winograd.conv(g, w, None, out, 1, (above % kernel, beside % kernel), groups, transposed=True)
+            np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
 
 
 @settings(max_examples=60, deadline=None)
@@ -156,14 +171,31 @@ def test_planes_with_a_filter_for_each_channel(planes, size, kernel, stride, pad
     np.testing.assert_array_equal(again[:, 0], found[:, 0])
 
 
-def test_the_error_of_winograd_is_that_of_its_points():
+@pytest.mark.parametrize("channels, kernel, stride", [(64, 3, 1), (64, 4, 1), (3, 7, 2)])
+def test_the_error_of_winograd_is_a_few_times_that_of_plain_sums(channels, kernel, stride, monkeypatch):
     random = np.random.default_rng(0)
-    x, w = random.standard_normal((2, 64, 40, 40), np.float32), random.standard_normal((64, 64, 3, 3), np.float32)
-    exact = conv.conv(x.astype(float), w.astype(float), None, (38, 38), (1, 1), (0, 0), (1, 1), 1)
-    error = winograd.conv(x, w, None, (38, 38), (0, 0), 1) - exact
-    unit = np.finfo(np.float32).eps / 2 * exact.std()
-    assert np.sqrt((error**2).mean()) < 20 * unit
-    assert np.abs(error).max() < 250 * unit
+    x = random.standard_normal((2, channels, 40, 40), np.float32)
+    w = random.standard_normal((64, channels, kernel, kernel), np.float32)
+    out = ((40 - kernel) // stride + 1,) * 2
+    params = {"out": out, "stride": (stride, stride), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    exact = in_double(conv.conv, x, w, None, **params)
+    error = winograd.conv(x, w, None, out, stride, (0, 0), 1) - exact
+    monkeypatch.setattr(winograd, "pays", lambda *args: False)
+    plain = conv.conv(x, w, None, **params) - exact
+    assert np.sqrt((error**2).mean()) < 3 * np.sqrt((plain**2).mean())
+    assert np.abs(error).max() < 5 * np.abs(plain).max()
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan, 3e38])
+def test_a_special_value_reaches_only_its_own_windows(special):
+    x, w = IMAGES.copy(), FILTERS.copy()
+    x[3, 5, 20, 20] = special
+    assert winograd.conv(x, w, None, (40, 40), 1, (1, 1), 1) is None
+    assert winograd.pays(x, 32, 48, (3, 3), (40, 40), (1, 1), (1, 1))
+    with np.errstate(over="ignore"):
+        found = conv.conv(x, w, None, (40, 40), *SAME)
+        exact = in_double(lambda *arrays: conv.conv(*arrays, (40, 40), *SAME), x, w, None)
+        np.testing.assert_allclose(found, exact.astype(np.float32), rtol=1e-5, atol=1e-3)
 
 
 IMAGES = np.random.default_rng(0).standard_normal((16, 32, 40, 40), np.float32)

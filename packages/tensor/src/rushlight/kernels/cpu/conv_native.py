@@ -41,7 +41,9 @@ def conv(
     if _is_product(x, w, stride, padding, groups):
         return _product(w.reshape(w.shape[:2]), x, bias)
     if winograd.pays(x, w.shape[1], w.shape[0] // groups, w.shape[2:], out, stride, dilation):
-        return winograd.conv(x, w, bias, out, padding, groups)
+        y = winograd.conv(x, w, bias, out, stride[0], padding, groups)
+        if y is not None:
+            return y
     if depthwise_planes.takes(x, w.shape[2:], out, stride, padding, dilation, groups, w.shape[0]):
         return depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
     y = allocator.empty((x.shape[0], w.shape[0], *out), x.dtype)
@@ -55,10 +57,11 @@ def conv_transpose(
     """The transpose of `conv` as a map of its input: (N, C, *out)."""
     if _is_product(x, w, stride, padding, groups) and x.shape[2:] == out:
         return _product(w.reshape(w.shape[:2]).T, x, bias)
-    if winograd.pays(x, w.shape[0] // groups, w.shape[1], w.shape[2:], out, stride, dilation):
-        turned = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
-        turned = turned.reshape(-1, *turned.shape[2:])
-        return winograd.conv(x, turned, bias, out, tuple([2 - p for p in padding]), groups)
+    if max(stride) == 1 and winograd.pays(x, w.shape[0] // groups, w.shape[1], w.shape[2:], out, stride, dilation):
+        around = tuple([k - 1 - p for k, p in zip(w.shape[2:], padding)])
+        y = winograd.conv(x, w, bias, out, 1, around, groups, transposed=True)
+        if y is not None:
+            return y
     around = depthwise_planes.turned(w.shape[2:], stride, padding, dilation)
     if around and depthwise_planes.takes(x, w.shape[2:], out, stride, around, dilation, groups, w.shape[1] * groups):
         return depthwise_planes.conv(x, w[..., ::-1, ::-1], bias, out, stride, around, dilation)

@@ -11,6 +11,7 @@ their address. (Between the rows of a block lie a few columns that are computed 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from string import Template
 
 WORDS = (
@@ -22,11 +23,11 @@ WORDS = (
 PHASE = "first_task out_depth out_height out_width front top left first_weight weights first_output".split()
 
 
-def reading(source: str) -> str:
+def reading(source: str, words: Sequence[str] = WORDS) -> str:
     """A source with lines in the places of `$WORDS` and `$PHASE` that read the words it names."""
 
     def lines(place: re.Match[str]) -> str:
-        names, start = (PHASE, "words + ") if place[2] == "PHASE" else (WORDS, "")
+        names, start = (PHASE, "words + ") if place[2] == "PHASE" else (words, "")
         used = [(k, name) for k, name in enumerate(names) if re.search(rf"\b{name}\b", source)]
         return "\n".join(f"{place[1]}{name} = load(layout, {start}{k})" for k, name in used)
 
