@@ -66,7 +66,7 @@ def test_sizes_of_one_are_taken_where_a_capture_with_them_is_the_same():
 
 def test_branches_limit_the_sizes():
     program = export(branching, (rushlight.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}})
-    assert program.range_constraints == {"s0": (1, 5)} and str(program.range_constraints) == "{'s0': VR[1, 5]}"
+    assert program.range_constraints == {"s0": (0, 5)} and str(program.range_constraints) == "{'s0': VR[0, 5]}"
     assert stored(program).module()(rushlight.ones(5)).tolist() == [2] * 5
     with pytest.raises(AssertionError, match=r"Guard failed: x.size\(\)\[0\] <= 5"):
         program.module()(rushlight.ones(6))
@@ -146,3 +146,92 @@ def test_threads_share_a_program(monkeypatch):
     finally:
         sys.setswitchinterval(before)
     assert not program.facts.open
+
+
+def running(program):
+    """The module of a program, one from its file, and compiled ones."""
+    file = io.BytesIO()
+    save(program, file)
+    return [program.module(), load(file).module(), rushlight.compile(program.module()),
+            rushlight.compile(program.module(), backend="eager")]
+
+
+def test_sizes_follow_from_other_sizes():
+    n = Dim("n", max=40)
+
+    def f(x, y, z):
+        return x[1:] + y, z.reshape(-1, 2) * y[:, None]
+
+    def arguments(n):
+        return rushlight.randn(n + 1), rushlight.randn(n), rushlight.randn(2 * n)
+
+    program = export(f, arguments(4), dynamic_shapes=({0: n + 1}, {0: n}, {0: 2 * n}))
+    assert repr(program.range_constraints) == "{'n': VR[0, 40]}"
+    assert [str(v.meta.shape[0]) for v in program.graph.inputs] == ["n + 1", "n", "2*n"]
+    for run in running(program):
+        for size in (4, 9, 1, 0):
+            given = arguments(size)
+            for a, b in zip(run(*given), f(*given)):
+                rushlight.testing.assert_close(a, b)
+        with pytest.raises(AssertionError, match=r"y.size\(\)\[0\] \+ 1 == x.size\(\)\[0\]: they are 5 and 4"):
+            run(rushlight.ones(4), rushlight.ones(4), rushlight.ones(8))
+
+
+def test_only_a_derived_size_is_there():
+    program = export(lambda x: x.reshape(-1, 3), (rushlight.ones(6, 2),), dynamic_shapes=({0: 3 * Dim("n") - 3},))
+    for run in running(program):
+        assert [run(rushlight.ones(size, 2)).shape[0] for size in (6, 9, 30)] == [4, 6, 20]
+        with pytest.raises(AssertionError, match=r"x.size\(\)\[0\] is 7"):
+            run(rushlight.ones(7, 2))
+    with pytest.raises(ConstraintViolationError, match=r"to be of the form 2\*n, where n is an integer"):
+        export(lambda x: x + 1, (rushlight.ones(7),), dynamic_shapes=({0: 2 * Dim("n")},))
+
+
+@pytest.mark.parametrize("make", [lambda n: n * n, lambda n: 1.5 * n, lambda n: n * -1, lambda n: 3 - n,
+                                  lambda n: n + 0.5])
+def test_sizes_follow_by_growing_whole_numbers(make):
+    with pytest.raises(NotImplementedError, match="Only increasing linear operations with integer coefficients"):
+        make(Dim("n"))
+
+
+@pytest.mark.parametrize(("f", "least"), [
+    (lambda x: x.exp().sum(0), 0),
+    (lambda x: x.max(0).values, 1),
+    (lambda x: x * 2 if x.shape[0] > 1 else x, 2),
+    (lambda x: x * 2 if x.shape[0] else x, 1),
+    (lambda x: x.mT @ x, 0),
+])
+def test_nothing_is_a_size_where_the_program_allows_it(f, least):
+    program = export(f, (rushlight.ones(4, 3),), dynamic_shapes=({0: Dim("n")},))
+    assert program.range_constraints["n"].lower == least
+    for run in running(program):
+        for size in range(3):
+            x = rushlight.randn(size, 3)
+            if size >= least:
+                rushlight.testing.assert_close(run(x), f(x))
+            else:
+                with pytest.raises(AssertionError, match=f"Guard failed: x.size\\(\\)\\[0\\] >= 2: it is {size}"):
+                    run(x)
+
+
+def test_numbers_follow_from_sizes():
+    nn = pytest.importorskip("rushlight.nn")
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    program = export(model, (rushlight.randn(5, 3),), dynamic_shapes=({0: Dim("n")},))
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    for run in running(program):
+        for size in (5, 8):
+            x = rushlight.randn(size, 3)
+            found = []
+            for each in (run, model):
+                for name, value in each.state_dict().items():
+                    value.copy_(before[name.removeprefix("_orig_mod.")])
+                found.append([each(x), *[v.clone() for v in each.state_dict().values()]])
+            for a, b in zip(*found):
+                rushlight.testing.assert_close(a, b)
+
+
+def test_all_arguments_may_be_one():
+    program = export(lambda *xs: xs[0] + xs[1], (rushlight.ones(3), rushlight.ones(3)),
+                     dynamic_shapes=(({0: Dim("n")}, {0: Dim("n")}),))
+    assert program.module()(rushlight.ones(5), rushlight.ones(5)).tolist() == [2.0] * 5

@@ -130,3 +130,16 @@ def test_named_dimensions_and_nested_arguments(equal_in_onnxruntime):
     found = equal_in_onnxruntime(program, [randn(4, 3), randn(4)], kwargs={"extra": {"w": randn(3, 2)}}, others=others,
                                  dynamic_shapes=shapes)
     assert shapes_of(found)[0] == [["batch", 3], ["batch"], [3, "width"]]
+
+
+def test_sizes_and_numbers_follow_from_others():
+    n = export.Dim("n")
+
+    def f(x, y):
+        return x[1:] * y, x.var(0), y.mean(0) / (x.shape[0] - 1)
+
+    program = rushlight.onnx.export(f, (rushlight.randn(5, 3), rushlight.randn(4, 3)),
+                                    dynamic_shapes=({0: n + 1}, {0: n}))
+    x, y = rushlight.randn(9, 3), rushlight.randn(8, 3)
+    for a, b in zip(program(x, y), f(x, y), strict=True):
+        rushlight.testing.assert_close(a, b)

@@ -166,7 +166,7 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         "counters": size(ep.counters),
         "numbers": [size(sym) for sym in ep.numbers],
         "sizes": None if ep.facts is None else facts_to_json(ep.facts),
-        "ones": sorted(map(sorted, ep.ones)),
+        "small": [dict(sorted(values)) for values in sorted(map(sorted, ep.small))],
         "state_dict": {name: tensors.number(x) for name, x in ep.state_dict.items()},
         "constants": {name: tensors.number(x) for name, x in ep.constants.items()},
         "examples": examples,
@@ -299,9 +299,10 @@ def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedPr
     require(len(numbers) == sum(s.kind is InputKind.SIZE for s in inputs) and (facts is not None or not numbers),
             "a number that no size gives")
     require(all(_example(d.offset) <= _example(counters) for d in draws), "a draw beyond its counters")
-    ones = frozenset([frozenset(map(_string, names)) for names in data["ones"]])
+    small = frozenset([frozenset([(_string(name), _whole(value)) for name, value in values.items()])
+                       for values in data["small"]])
     program = ExportedProgram(graph, signature, state, constants, call_spec, draws=draws, counters=counters,
-                              numbers=numbers, facts=facts, ones=ones, example_inputs=examples,
+                              numbers=numbers, facts=facts, small=small, example_inputs=examples,
                               name=_string(data["name"]))
     if facts is not None:
         check_sizes(program, facts)

@@ -14,7 +14,7 @@ from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
-from rushlight.export import ones
+from rushlight.export import small
 from rushlight.export.dynamic_shapes import wishes
 from rushlight.export.exported_program import CallSpec, ExportedProgram, RandomDraw
 from rushlight.export.graph_signature import (
@@ -87,7 +87,7 @@ def build(what: str, mod: Callable, args: tuple, kwargs: dict, dynamic_shapes: A
 
     program = captured(leaves, wanted, example)
     if program.facts is not None:
-        program.ones = ones.proven(program, wanted, leaves, lambda smaller, left: captured(smaller, left, None))
+        program.small = small.proven(program, wanted, leaves, lambda smaller, left: captured(smaller, left, None))
     return program
 
 

@@ -152,4 +152,4 @@ def check_sizes(program: ExportedProgram, facts: Facts) -> None:
     known = Sizes(program, inputs).places
     require(all(atom.number in known for atom in facts.atoms if atom.parts is None), "a size that no argument has")
     users = [i for i, s in enumerate(inputs) if s.kind is InputKind.USER_INPUT]
-    require(all(places[0][0] in users for places in known.values()), "a size of something else than an argument")
+    require(all(places[0].input in users for places in known.values()), "a size of something else than an argument")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from rushlight.compiler.capture.sizes import ConstraintViolationError, Named
 from rushlight.core.tensor import Tensor
@@ -35,8 +35,11 @@ class DimHint:
 class Dim:
     """A size with a name, that stays open; places with the same Dim have the same size.
 
-    `min` and `max` are the smallest and largest values. `Dim.AUTO` leaves a size open if the program can, `Dim.DYNAMIC`
-    is an error where it cannot, `Dim.STATIC` (or None) keeps the size of the example.
+    `min` and `max` are the smallest and largest values. `2 * dim`, `dim + 1` and so on are sizes that follow from it:
+    they grow with it, by whole numbers; others raise NotImplementedError.
+
+    `Dim.AUTO` leaves a size open if the program can, `Dim.DYNAMIC` is an error where it cannot, `Dim.STATIC` (or None)
+    keeps the size of the example.
 
     Example:
         >>> import rushlight
@@ -60,9 +63,52 @@ class Dim:
             raise AssertionError(f"Cannot create Dim with inconsistent min={min}, max={max}")
         self.__name__, self.min, self.max = name, low, high
 
+        self.root, self.factor, self.constant = self, 1, 0
+
     def __repr__(self) -> str:
         limit = "" if self.max == math.inf else f", max={self.max}"
         return f"Dim({self.__name__!r}, min={self.min}{limit})"
+
+    def __add__(self, number: int) -> Dim:
+        if type(number) is not int:
+            self._refuse(f"add {number} to {self.__name__}, where an integer was expected")
+        return _Derived(self.root, self.factor, self.constant + number)
+
+    __radd__ = __add__
+
+    def __sub__(self, number: int) -> Dim:
+        if type(number) is not int:
+            self._refuse(f"subtract {number} from {self.__name__}, where an integer was expected")
+        return self + -number
+
+    def __rsub__(self, number: int) -> Dim:
+        self._refuse(f"negate {self.__name__}")
+
+    def __mul__(self, number: int) -> Dim:
+        if type(number) is not int or number <= 0:
+            self._refuse(f"multiply {number} with {self.__name__}, where a positive integer was expected")
+        return _Derived(self.root, self.factor * number, self.constant * number)
+
+    __rmul__ = __mul__
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise NotImplementedError(f"Attempted to {what}. (Only increasing linear operations with integer coefficients "
+                                  "are supported.)")
+
+
+class _Derived(Dim):
+    """`factor * root + constant`."""
+
+    def __init__(self, root: Dim, factor: int, constant: int) -> None:
+        self.root, self.factor, self.constant = root, factor, constant
+        self.min, self.max = max(factor * root.min + constant, 0), factor * root.max + constant
+        product = root.__name__ if factor == 1 else f"{factor}*{root.__name__}"
+        self.__name__ = product if not constant else f"{product} {'-' if constant < 0 else '+'} {abs(constant)}"
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+    __str__ = __repr__
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
@@ -130,10 +176,19 @@ def _by_argument(shapes: Any, positional: list[str], keywords: list[str]) -> lis
         return [(name, _of_rest(shapes, name)) for name in names]
     if not isinstance(shapes, (list, tuple)):
         raise RuntimeError(f"export: dynamic_shapes must be a dict, list or tuple, got {type(shapes).__name__}")
+    rest = [i for i, name in enumerate(positional) if "[" in name]
+    if rest and len(shapes) == len(names) - len(rest) + 1 and _several(shapes[rest[0]], len(rest)):
+        shapes = [*shapes[:rest[0]], *shapes[rest[0]], *shapes[rest[0] + 1:]]  # `*args` is one argument
     if len(shapes) != len(names):
         raise RuntimeError("export: Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs` "
                            f"has {len(names)} elements, but `dynamic_shapes` has {len(shapes)} elements")
     return list(zip(names, shapes))
+
+
+def _several(part: Any, count: int) -> bool:
+    """Are these the parts of several arguments, not the dimensions of one?"""
+    return isinstance(part, (list, tuple)) and len(part) == count and not any(
+        isinstance(x, (int, Dim, DimHint)) for x in part)
 
 
 def _of_rest(shapes: dict, name: str) -> Any:
@@ -207,7 +262,11 @@ def _one(wish: Any, size: int, where: str, counter: Iterator[int]) -> Wish | Non
     if not low <= size <= high:
         raise ConstraintViolationError(f"{size} not in range [{low}, {high}], for {where}")
     if isinstance(wish, Dim):
-        return Wish(Named(wish.__name__, low, high), True, True)
+        root, factor, constant = wish.root, wish.factor, wish.constant
+        if (size - constant) % factor:
+            raise ConstraintViolationError(f"Expected {where} = {size} to be of the form {wish.__name__}, where "
+                                           f"{root.__name__} is an integer")
+        return Wish(Named(root.__name__, root.min, root.max, factor, constant), True, True)
     return Wish(Named(f"s{next(counter)}", low, high), wish.kind == "DYNAMIC", False)
 
 

@@ -90,14 +90,14 @@ class ExportedProgram:
     def __init__(self, graph: Graph, graph_signature: ExportGraphSignature, state_dict: dict[str, Tensor],
                  constants: dict[str, Tensor], call_spec: CallSpec, *,
                  draws: tuple[RandomDraw, ...] = (), counters: Any = 0, numbers: tuple = (), facts: Facts | None = None,
-                 ones: frozenset[frozenset[str]] = frozenset(), example_inputs: tuple[tuple, dict] | None = None,
-                 name: str = "GraphModule") -> None:
+                 small: frozenset[frozenset[tuple[str, int]]] = frozenset(),
+                 example_inputs: tuple[tuple, dict] | None = None, name: str = "GraphModule") -> None:
         self._graph, self._graph_signature = graph, graph_signature
         self._state_dict, self._constants = state_dict, constants
         self.call_spec = call_spec
         self._draws, self._counters, self.numbers = draws, counters, numbers
         self.facts = facts  # what is known of open sizes, None if there are none
-        self.ones = ones  # the sets of open sizes that may all be 1
+        self.small = small  # the sets of open sizes that may be 1 or 0 at once, with the number
         self._example_inputs = example_inputs
         self.name = name
 
@@ -131,7 +131,10 @@ class ExportedProgram:
         """The sizes that are open, by name, with the smallest and the largest value that the program holds for."""
         if self.facts is None:
             return {}
-        return {atom.name: ValueRange(1 if any(atom.name in names for names in self.ones) else int(atom.low), atom.high)
+        least: dict[str, int] = {}
+        for name, value in [pair for values in self.small for pair in values]:
+            least[name] = min(value, least.get(name, value))
+        return {atom.name: ValueRange(least.get(atom.name, int(atom.low)), atom.high)
                 for atom in self.facts.atoms if atom.parts is None}
 
     @property
@@ -203,7 +206,7 @@ class ExportedProgram:
     def with_graph(self, graph: Graph, signature: ExportGraphSignature) -> ExportedProgram:
         """The same program with another graph."""
         return ExportedProgram(graph, signature, self.state_dict, self.constants, self.call_spec, draws=self.draws,
-                               counters=self.counters, numbers=self.numbers, facts=self.facts, ones=self.ones,
+                               counters=self.counters, numbers=self.numbers, facts=self.facts, small=self.small,
                                example_inputs=self.example_inputs, name=self.name)
 
     def __deepcopy__(self, memo: dict) -> ExportedProgram:

@@ -105,6 +105,7 @@ def _terms(terms: Terms) -> list:
 def facts_from_json(data: Any) -> Facts:
     """What is known of the sizes. ValueError for what says nothing sensible."""
     facts = Facts()
+    facts.fractions = True
     for i, given in enumerate(data["atoms"]):
         name, hint = given["name"], given["example"]
         if not (isinstance(name, str) and name.isidentifier() and type(hint) is int):

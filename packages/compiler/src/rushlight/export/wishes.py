@@ -13,7 +13,7 @@ class Wishes(Policy):
     """Keeps the sizes open that the user wants open; knows tensors by identity."""
 
     def __init__(self, given: list, wishes: list[dict[int, Wish]]) -> None:
-        super().__init__(False)
+        super().__init__(False, fractions=True)
         self.named = {}
         self.by_tensor = {id(x): {dim: wish.named for dim, wish in wanted.items()} for x, wanted in zip(given, wishes)
                           if wanted}

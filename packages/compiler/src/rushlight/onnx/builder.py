@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.graph.symbolic import SymFloat
 from rushlight.core import dtypes
 from rushlight.core.dtypes import dtype
 from rushlight.core.meta import Meta, Symbolic
@@ -27,6 +28,7 @@ _RESULT = {
     ),
     **dict.fromkeys(("Shape", "Size", "ArgMax", "ArgMin", "NonZero"), dtypes.int64),
 }
+_ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "truediv": "Div"}
 _SECOND = frozenset(("TopK", "MaxPool"))  # their second result holds positions
 _RANDOM = frozenset(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"))
 _CHOSEN = frozenset((dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint8))  # types of Where
@@ -119,7 +121,11 @@ class Builder:
         return self.number(x, like)
 
     def number(self, x: Any, kind: dtype) -> Ref:
-        """A 0-dim value: a constant, or an open size."""
+        """A 0-dim value: a constant, or an open size, or a float that is computed from such."""
+        if type(x) is SymFloat:
+            name, *operands = x.parts
+            a, b = [self.number(part, dtypes.float64) for part in operands]
+            return self.cast(getattr(self, _ARITHMETIC[name])(a, b), kind)
         if is_open(x):
             return self.cast(self.squeeze(self.measure(x), 0), kind)
         with np.errstate(over="ignore"):

@@ -48,11 +48,21 @@ class ConstraintViolationError(RuntimeError):
 
 
 class Named(NamedTuple):
-    """A size with a name, and limits of its value."""
+    """A size with a name, and limits of its value; or `factor` times it plus `constant`."""
 
     name: str
     low: int = 0
     high: float = math.inf
+    factor: int = 1
+    constant: int = 0
+
+    def root(self, size: int) -> int:
+        """The value of the named size where this one is `size`."""
+        return (size - self.constant) // self.factor
+
+    def size(self, root: int) -> int:
+        """The other way."""
+        return self.factor * root + self.constant
 
 
 class Policy:
@@ -128,6 +138,8 @@ class Sizes:
         self._see(where, m)
         dims = [d for d in sorted(self.policy.dims(where, real))
                 if d < m.ndim and m.shape[d] >= 2 and (where, d) not in self.fixed]
+        names = self.policy.named.get(where, {})
+        dims = [d for d in dims if d not in names or names[d].root(m.shape[d]) >= 2]
         self.marked.update([(where, d) for d in getattr(real, "__dict__", {}).get(DYNAMIC, ())])
         if not dims:
             source.check("tensor", type(real), m)
@@ -137,8 +149,8 @@ class Sizes:
         shape: list[Any] = list(m.shape)
         limits = getattr(real, "__dict__", {}).get(RANGE, {})
         for d in dims:
-            wish = self.policy.named.get(where, {}).get(d)
-            shape[d] = self.places[where, d] = self._size(wish, shape[d], (source, d), *limits.get(d, (2, math.inf)))
+            shape[d] = self.places[where, d] = self._size(names.get(d), shape[d], (source, d),
+                                                          *limits.get(d, (2, math.inf)))
         made = meta(m.dtype, tuple(shape), _symbolic_strides(m, tuple(shape)), m.device, m.requires_grad)
         self.inputs[source] = made
         return made
@@ -146,11 +158,11 @@ class Sizes:
     def _size(self, wish: Named | None, hint: int, origin: Any, low: float, high: float) -> Sym:
         if wish is None:
             return self.facts.atom(f"s{len(self.facts.atoms)}", hint, origin, max(low, 2), high)
-        found = self._named.get(wish.name)
-        if found is None or found.hint != hint:
-            found = self.facts.atom(wish.name, hint, origin, max(wish.low, 2), wish.high)
+        found, root = self._named.get(wish.name), wish.root(hint)
+        if found is None or found.hint != root:
+            found = self.facts.atom(wish.name, root, origin, max(wish.low, 2), wish.high)
             self._named.setdefault(wish.name, found)
-        return found
+        return found * wish.factor + wish.constant
 
     def _see(self, where: str, what: Any) -> None:
         """Note what is at a path, but not where several things have the same."""

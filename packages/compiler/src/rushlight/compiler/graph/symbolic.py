@@ -143,10 +143,10 @@ class Sym(Symbolic):
         self._fix("it is needed as a float")
 
     def __truediv__(self, other: Any) -> Any:
-        return fraction(self.facts, operator.truediv, self, other)
+        return fraction(self.facts, "truediv", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return fraction(self.facts, operator.truediv, other, self)
+        return fraction(self.facts, "truediv", other, self)
 
     def __round__(self, digits: Any = None) -> Any:
         return self if digits is None else self._fix("it is rounded")
@@ -172,15 +172,21 @@ class Sym(Symbolic):
 
 class SymFloat(Symbolic):
     """A float that is computed from symbols, such as `n / (n - 1)`: an operand of operations, of which nothing can be
-    asked. `compute` gives its value for a function that gives those of symbols; `terms` names all atoms in it.
+    asked. `parts` are the name of an operator and two symbols or numbers; `terms` names all atoms in it.
     """
 
-    __slots__ = ("facts", "terms", "hint", "compute")
+    __slots__ = ("facts", "terms", "hint", "parts")
     kind = float
 
-    def __init__(self, facts: Facts, terms: Terms, compute: Callable[[Callable[[Any], Any]], float]) -> None:
-        self.facts, self.terms, self.compute = facts, terms, compute
-        self.hint = compute(lambda x: x.hint)
+    def __init__(self, facts: Facts, terms: Terms, parts: tuple[str, Any, Any]) -> None:
+        self.facts, self.terms, self.parts = facts, terms, parts
+        self.hint = self.compute(lambda x: x.hint)
+
+    def compute(self, value: Callable[[Any], Any]) -> float:
+        """Its value, for a function that gives those of symbols."""
+        name, *operands = self.parts
+        return OPERATORS[name](*[x.compute(value) if isinstance(x, SymFloat) else value(x) if isinstance(x, Sym) else x
+                                 for x in operands])
 
     def _fix(self, *arguments: Any) -> NoReturn:
         self.facts.fix(self.terms, "a float that is computed from it is needed")
@@ -196,8 +202,11 @@ class SymFloat(Symbolic):
         return f"float({self.facts.text(self.terms)})"
 
 
-def fraction(facts: Facts, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """The float `function(a, b)` of symbols and numbers, where the facts allow such."""
+OPERATORS = {name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv")}
+
+
+def fraction(facts: Facts, name: str, a: Any, b: Any) -> Any:
+    """The float that an operator makes of symbols and numbers, where the facts allow such."""
     terms: Terms = {}
     for x in (a, b):
         if isinstance(x, (Sym, SymFloat)):
@@ -206,20 +215,15 @@ def fraction(facts: Facts, function: Callable[[Any, Any], Any], a: Any, b: Any) 
             return NotImplemented
     if not facts.fractions:
         facts.fix(terms, "it is divided")
-
-    def part(x: Any, value: Callable[[Any], Any]) -> Any:
-        return x.compute(value) if isinstance(x, SymFloat) else value(x) if isinstance(x, Sym) else x
-
-    return SymFloat(facts, terms, lambda value: function(part(a, value), part(b, value)))
+    return SymFloat(facts, terms, (name, a, b))
 
 
 def _operators(name: str) -> None:
-    function = getattr(operator, name)
-    setattr(SymFloat, f"__{name}__", lambda self, other: fraction(self.facts, function, self, other))
-    setattr(SymFloat, f"__r{name}__", lambda self, other: fraction(self.facts, function, other, self))
+    setattr(SymFloat, f"__{name}__", lambda self, other: fraction(self.facts, name, self, other))
+    setattr(SymFloat, f"__r{name}__", lambda self, other: fraction(self.facts, name, other, self))
 
 
-for _name in ("add", "sub", "mul", "truediv"):
+for _name in OPERATORS:
     _operators(_name)
 setattr(SymFloat, "__neg__", lambda self: self * -1.0)  # noqa: B010
 SYMBOLS = (Sym, SymFloat)

@@ -22,7 +22,7 @@ import numpy as np
 
 from rushlight.compiler.graph.control import op_named
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Sym, SymFloat
+from rushlight.compiler.graph.symbolic import OPERATORS, SYMBOLS, Sym, SymFloat, fraction
 from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
@@ -103,7 +103,8 @@ def parse_meta(source: str, size: Callable[[str], Any] = int) -> Meta:
 def literal(x: Any, symbol: Callable[[Sym], str] = str) -> str:
     """A number, param or dtype as the text has it."""
     if type(x) is SymFloat:
-        return str(x)
+        name, *operands = x.parts
+        return f"{name}({', '.join([literal(part, symbol) for part in operands])})"
     if type(x) is Sym:
         return f"({symbol(x)})"
     if isinstance(x, dtype):
@@ -189,6 +190,10 @@ def _value(node: ast.expr, values: dict[str, Value], size: Callable[[str], Any])
             return dtypes.named(name)
         case ast.Name() | ast.BinOp() if size is not int:
             return size(ast.unparse(node))
+        case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in OPERATORS and size is not int:
+            operands = [_value(x, values, size) for x in (a, b)]
+            facts = next(x.facts for x in operands if isinstance(x, SYMBOLS))
+            return fraction(facts, name, *operands)
         case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
             return device(str(where))
     raise ValueError(f"cannot read {ast.unparse(node)!r}")
