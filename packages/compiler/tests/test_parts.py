@@ -14,7 +14,7 @@ import rushlight as torch
 from rushlight.compiler.codegen import parts
 from rushlight.compiler.codegen.program import Program
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.native.programs import builtin, ready
+from rushlight.compiler.native.programs import builtin, ready, record
 from rushlight.core.meta import meta
 from rushlight.core.op import prims
 from rushlight.ops.cross_entropy import cross_entropy
@@ -171,9 +171,9 @@ def test_inputs_keep_their_arrays_while_other_threads_run(fails):
 
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     wrong = np.array([int(fails)])
-    steps = [("kernel", address, [(True, 0), (False, 0), (False, 0)]), ("check", 0, [(False, wrong.ctypes.data)])]
+    steps = [("kernel", address, [(True, 0), (False, 0), (False, 0)]), ("check", 0, [(False, wrong)])]
     outputs = [(np.dtype(np.float32), (4,), x._meta)]
-    call = builtin(lambda x: "python", 1, outputs, [], 0, steps, tensors=True, long=True, held=[wrong])
+    call = builtin(lambda x: "python", record(1, outputs, [], 0, steps, tensors=True, long=True))
     array = weakref.ref(x._array)
     result = call(x)
     assert seen == [(True, True)] and array() is None

@@ -77,6 +77,12 @@ def _lazy_backend(backend: str | Callable) -> Callable:
     def load_when_needed(graph: Any, metas: list, options: dict) -> Callable:
         return registry.lookup(backend)(graph, metas, options)  # code generators take long to load
 
+    def opened(graph: Any, facts: Any, options: dict) -> Any:
+        from rushlight.compiler.backends.opened import family  # code generators take long to load
+
+        return family(backend, graph, facts, options)
+
+    load_when_needed.opened = opened  # type: ignore[attr-defined]
     return load_when_needed
 
 

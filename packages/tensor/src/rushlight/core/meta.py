@@ -10,6 +10,7 @@ import functools
 import math
 import threading
 from collections.abc import Iterable
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -33,6 +34,21 @@ class Symbolic:
     @property
     def __class__(self) -> type:  # type: ignore[override]
         return type(self).kind
+
+    @staticmethod
+    def below(a: Any, b: Any) -> bool:
+        """See the function `below`."""
+        raise NotImplementedError
+
+
+def below(a: Any, b: Any) -> bool:
+    """Is `a < b`, where both answers are right and one is quicker? For sizes that are not known it may be wrong by a
+    factor of a few, so that a program serves more of them.
+    """
+    for x in (a, b):
+        if isinstance(x, Symbolic):
+            return type(x).below(a, b)
+    return a < b
 
 
 def is_int(x: object) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import rushlight
 from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.values import AS_THEY_ARE, Values
 
 Run = Callable[[list], list]
 
@@ -24,8 +25,10 @@ def own_outputs(graph: Graph) -> Graph:
     return made
 
 
-def with_aliases(graph: Graph, own: list[Value], run: Run) -> Run:
-    """The function that gives the outputs of `graph`, from `run`, which gives the values `own`."""
+def with_aliases(graph: Graph, own: list[Value], run: Run, values: Values = AS_THEY_ARE) -> Run:
+    """The function that gives the outputs of `graph`, from `run`, which gives the values `own`; `values` are those of
+    open sizes.
+    """
     if graph.outputs == own:
         return run
     places = {v: i for i, v in enumerate(graph.inputs)}
@@ -39,7 +42,7 @@ def with_aliases(graph: Graph, own: list[Value], run: Run) -> Run:
                 return known[value]
             if value.node is None:
                 return inputs[places[value]]
-            known.update(zip(value.node.outputs, _view(value.node, tensor(value.node.inputs[0]))))
+            known.update(zip(value.node.outputs, _view(value.node, tensor(value.node.inputs[0]), values)))
             return known[value]
 
         return [tensor(v) for v in graph.outputs]
@@ -54,12 +57,12 @@ def _root(value: Value) -> Value:
     return value
 
 
-def _view(node: Node, base: Any) -> tuple:
+def _view(node: Node, base: Any, values: Values) -> tuple:
     """The results of a view op on a tensor; without history where the program made it without."""
-    operands = (base, *node.inputs[1:])
+    operands, params = (base, *values.params(node.inputs[1:])), values.params(node.params)
     if base.requires_grad and not any(v.meta.requires_grad for v in node.outputs):
         with rushlight.no_grad():
-            results = node.op.apply(operands, node.params)
+            results = node.op.apply(operands, params)
     else:
-        results = node.op.apply(operands, node.params)
+        results = node.op.apply(operands, params)
     return results if isinstance(results, tuple) else (results,)

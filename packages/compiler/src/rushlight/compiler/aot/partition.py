@@ -8,6 +8,7 @@ from rushlight.compiler.aot.joint import Joint, joint_graph
 from rushlight.compiler.aot.mincut import ENDLESS, cheapest_to_save
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
+from rushlight.compiler.graph.symbolic import hint
 from rushlight.compiler.lower.fuse import is_fusable
 from rushlight.compiler.lower.scalars import is_cheap
 
@@ -112,7 +113,7 @@ def _cost(value: Value, free: set[Value]) -> int:
     """Bytes that saving a value takes; next to nothing for what the caller most likely keeps anyway."""
     if value.node is not None and value.node.op.kind == "view":
         return ENDLESS  # it would keep what it is a view of
-    return 1 if value in free else 16 + value.meta.numel * value.meta.dtype.itemsize
+    return 1 if value in free else 16 + hint(value.meta.numel) * value.meta.dtype.itemsize
 
 
 def _needed(nodes: list[Node], wanted: list[Value]) -> list[Value]:

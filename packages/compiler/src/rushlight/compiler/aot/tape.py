@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
 from rushlight.compiler.aot.joint import joint_graph
-from rushlight.compiler.aot.partition import backward_of, partition
+from rushlight.compiler.aot.partition import Partition, backward_of, partition
 from rushlight.compiler.aot.record import recording
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.values import Values
 from rushlight.core.meta import Meta
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor, wrap
@@ -76,6 +78,24 @@ class Region:
                 return None
         compiled: Any = self._compile(graph)
         return getattr(compiled, "consume", compiled), [gradients[i] for i in self.wanted]
+
+    def at(self, values: Values, compile_pure: Callable[[Graph], Run]) -> Region:
+        """The region for some sizes, where those of its graph are open; `compile_pure` compiles its parts for them."""
+        made = copy(self)
+        made.graph = values.graph(self.graph)
+        made.tangents = [values.meta(m) for m in self.tangents]
+        made._compile, made._backward, made._lock = compile_pure, {}, threading.Lock()
+        forward = compile_pure(self.parts.forward)
+        made.forward = getattr(forward, "consume", forward)
+        members = {"__slots__": (), "region": made, "outputs": made.count}
+        made.node_class = type(self.node_class.__name__, (CompiledNode,), members)
+        made.call = recording(made)
+        return made
+
+    @property
+    def parts(self) -> Partition:
+        """What runs forward and backward, as graphs."""
+        return self._parts
 
     def unusual(self, inputs: list) -> list:
         """The call without gradients, or with somebody who watches each operation: saved-tensor hooks, anomaly mode."""

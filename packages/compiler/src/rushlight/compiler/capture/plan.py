@@ -20,7 +20,7 @@ from rushlight.compiler.capture.sized import Sized
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
-from rushlight.compiler.graph.facts import Atom
+from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
 from rushlight.core.generator import default_generator
@@ -84,7 +84,8 @@ class Run:
     def _hold_sized(self, writer: Writer) -> None:
         recorder, plan = self.session.recorder, self.plan
         sized = Sized(self.sizes.facts, list(self.sizes.inputs.values()), self.numbers, self.graphs,
-                      list(recorder.drawn.values()), plan.counters, partial(_compiled, plan.backend, plan.options))
+                      list(recorder.drawn.values()), plan.counters, partial(_compiled, plan.backend, plan.options),
+                      partial(_opened, plan.backend, plan.options))
         reals = [recorder.real(recorder.by_source[source])._meta for source in self.sizes.inputs]
         if sized.make((*reals, *[atom.hint for atom in self.numbers])) is None:
             raise AssertionError("a graph with symbols that does not hold for the sizes it was captured with")
@@ -181,6 +182,12 @@ def _compiled(backend: Backend, options: dict, graph: Graph) -> Callable[[list],
     if not graph.outputs:
         return lambda inputs: []
     return backend(graph, [v.meta for v in graph.inputs], options)
+
+
+def _opened(backend: Backend, options: dict, graph: Graph, facts: Facts) -> Any:
+    """The programs of a graph for all sizes; None where the backend makes one for each."""
+    opened = getattr(backend, "opened", None)
+    return None if opened is None or not graph.outputs else opened(graph, facts, options)
 
 
 def _symbols(x: Any) -> Iterator[Any]:

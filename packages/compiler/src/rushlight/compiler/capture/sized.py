@@ -1,9 +1,10 @@
-"""Programs for the sizes that come: a captured graph with symbols, compiled for one set of sizes after the other.
+"""Programs for the sizes that come: a captured graph with symbols, and what it is for one set of sizes after the other.
 
-Compiling for other sizes makes no new machine code, because kernels take sizes when they run; it takes about as long
-as it takes to look at each node. Programs are kept by the metadata of the inputs. Before a graph is used for new sizes
-everything that the capture relied on is looked at again: the guards of the sizes, and that each op infers from the new
-metadata exactly what the symbols say.
+A backend that knows how compiles for whole regions of sizes at once (`graph.families`); then new sizes take as long as
+computing the numbers that depend on them. Other backends compile for each set of sizes. Programs are kept by the
+metadata of the inputs. Before a graph is used for new sizes what the capture relied on is looked at again: the guards
+of the sizes, and that views lie within what they view. For the first sets of sizes, and wherever a graph is compiled
+for one, also that each op infers from the new metadata exactly what the symbols say.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ import numpy as np
 from rushlight.compiler.capture.randomness import Draw
 from rushlight.compiler.graph.control import with_graphs
 from rushlight.compiler.graph.facts import Atom, Facts
+from rushlight.compiler.graph.families import Family
 from rushlight.compiler.graph.interpret import interpret
-from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import Sym, SymFloat, replaced
-from rushlight.core.meta import Meta, meta
+from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.symbolic import Sym, has_symbols
+from rushlight.compiler.graph.values import Values
+from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of
 
 KEPT = 256  # programs per graph
 # Compiling takes as long as a few eager calls, which is a waste where sizes never come twice: after so many programs
 # only sizes that come again are compiled, and others run operation by operation.
 EAGERLY = 8
+# Sets of sizes for which symbols are compared with what ops infer, though a program for all sizes has been made: what
+# they say was inferred by the same functions, for all sizes for which the guards hold.
+COMPARED = 3
 
 
 class Program(NamedTuple):
@@ -46,11 +52,15 @@ class Sized:
     """
 
     def __init__(self, facts: Facts, inputs: list[Meta], atoms: list[Atom], graphs: list[Graph], draws: list[Draw],
-                 counters: Any, compile: Callable[[Graph], Callable[[list], list]]) -> None:
+                 counters: Any, compile: Callable[[Graph], Callable[[list], list]],
+                 opened: Callable[[Graph, Facts], Family | None] = lambda graph, facts: None) -> None:
         self.facts, self.inputs, self.atoms, self.graphs = facts, inputs, atoms, graphs
         self.draws, self.counters, self.compile = draws, counters, compile
         self.known: dict[tuple, Program] = {}
-        self.compiled = 0
+        self.compiled = self.compared = 0
+        self._families = [opened(graph, facts) for graph in graphs]
+        self._views = [node for graph in graphs for node in graph.nodes
+                       if node.op.kind == "view" and has_symbols((node.inputs[1:], node.params))]
         self._once: dict[tuple, None] = {}
         self._lock = threading.Lock()
         # where to find the value of each atom that is a size: the first dimension that is this atom alone
@@ -78,65 +88,56 @@ class Sized:
         concrete = Concrete(self.facts, values)
         if any(concrete.meta(known) is not m for m, known in zip(metas, self.inputs)) or not concrete.allowed():
             return None
-        graphs = [graph for graph in map(concrete.graph, self.graphs) if graph is not None]
-        if len(graphs) < len(self.graphs):
+        if not all(map(concrete.fits, self._views)):
+            return None
+        runs = self._runs(key, concrete)
+        if len(runs) < len(self.graphs):
             return None
         draws = [Draw(x.op, (x.operands[0], concrete.value(x.operands[1].at), *x.operands[2:]),
                       concrete.params(x.params)) for x in self.draws]
-        run, *later = self._programs(key, graphs)
+        run, *later = runs
         return Program(run, later, draws, concrete.value(self.counters))
 
-    def _programs(self, key: tuple, graphs: list[Graph]) -> list[Callable[[list], list]]:
+    def _runs(self, key: tuple, concrete: Concrete) -> list[Callable[[list], list]]:
+        """What runs for some sizes; less than that where the graphs do not hold for them."""
+        found = [family and family.at(concrete.sizes) for family in self._families]
+        if None not in found and self.compared >= COMPARED:
+            return found
+        graphs = [graph for graph in map(concrete.graph, self.graphs) if graph is not None]
+        if len(graphs) < len(self.graphs):
+            return []
+        self.compared += 1
         if self.compiled >= EAGERLY and key not in self._once:
             if len(self._once) >= KEPT:
                 self._once.clear()
             self._once[key] = None
-            return [partial(interpret, graph) for graph in graphs]
+            return [run or partial(interpret, graph) for run, graph in zip(found, graphs)]
         self._once.pop(key, None)
-        self.compiled += 1
-        return [*map(self.compile, graphs)]
+        self.compiled += None in found
+        return [run or self.compile(graph) for run, graph in zip(found, graphs)]
 
 
-class Concrete:
-    """Values of atoms, put in the place of symbols."""
-
-    def __init__(self, facts: Facts, values: dict[int, int]) -> None:
-        self.facts, self.values = facts, values
-        self._known: dict[Sym, int] = {}
-        self._metas: dict[Meta, Meta] = {}
+class Concrete(Values):
+    """Values of atoms, put in the place of symbols where that is allowed."""
 
     def allowed(self) -> bool:
         """Do the values lie in the ranges of their atoms, and do they agree with all guards on them?"""
-        atoms = [self.facts.atoms[number] for number in self.values]
-        if not all(atom.least <= self.values[atom.number] <= atom.most for atom in atoms):
+        atoms = [self.facts.atoms[number] for number in self.sizes]
+        if not all(atom.least <= self.sizes[atom.number] <= atom.most for atom in atoms):
             return False
-        return all(self.facts.agrees(guard, self.values) for guard in self.facts.guards.values()
-                   if {atom.number for atom in self.facts.roots(guard[0])} <= self.values.keys())
+        return all(self.facts.agrees(guard, self.sizes) for guard in self.facts.guards.values()
+                   if {atom.number for atom in self.facts.roots(guard[0])} <= self.sizes.keys())
 
-    def value(self, x: Any) -> Any:
-        """The number of a symbol; other things as they are."""
-        if type(x) is SymFloat:
-            return x.compute(self.value)
-        if type(x) is not Sym:
-            return x
-        found = self._known.get(x)
-        if found is None:
-            found = self._known[x] = self.facts.evaluate(x.terms, self.values)
-        return found
+    def fits(self, node: Node) -> bool:
+        """Does a view lie within what it is a view of? Its kernel checks that."""
+        m, numbers = self.meta(node.inputs[0].meta), self.params(node.inputs[1:])
+        try:
+            node.op.numpy(np.broadcast_to(np.zeros((), m.numpy), m.shape), *numbers, *self.params(node.params))
+        except (IndexError, RuntimeError, ValueError):
+            return False
+        return True
 
-    def params(self, x: Any) -> Any:
-        """A nested tuple without symbols."""
-        return replaced(x, self.value)
-
-    def meta(self, m: Meta) -> Meta:
-        """Metadata without symbols."""
-        found = self._metas.get(m)
-        if found is None:
-            made = meta(m.dtype, self.params(m.shape), self.params(m.strides), m.device, m.requires_grad)
-            found = self._metas[m] = made
-        return found
-
-    def graph(self, graph: Graph) -> Graph | None:
+    def graph(self, graph: Graph) -> Graph | None:  # type: ignore[override]
         """The graph for these values; None if an op would not give what the symbols say."""
         made = Graph()
         copies: dict[Value, Value] = {v: made.input(self.meta(v.meta)) for v in graph.inputs}
@@ -152,9 +153,6 @@ class Concrete:
             if expected is None or len(expected) != len(metas) or any(
                     a.with_grad(False) is not b.with_grad(False) for a, b in zip(expected, metas)):
                 return None
-            if node.op.kind == "view" and len(operands) > 1:  # the places of a view are checked by its kernel
-                base = np.broadcast_to(np.zeros((), given[0].numpy), given[0].shape)
-                node.op.numpy(base, *operands[1:], *params)
             copies.update(zip(node.outputs, made.call(node.op, operands, params, metas)))
         made.output([copies[v] for v in graph.outputs])
         return made

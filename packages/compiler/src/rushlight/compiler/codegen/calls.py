@@ -11,13 +11,14 @@ import numpy as np
 from rushlight.compiler.codegen.parts import Step
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
-from rushlight.core.meta import Meta, meta
-from rushlight.core.op import meta_of, prims
+from rushlight.core.meta import Meta, below, meta
+from rushlight.core.op import Op, meta_of, prims
 from rushlight.kernels.cpu import allocator, blas, gemm, targets
-from rushlight.kernels.layout import broadcast_strides, merge_dims
+from rushlight.kernels.layout import as_words, broadcast_strides, merge_dims
 
 # Folds of fewer elements are left to numpy.
 WORTH_A_LOOP = 32
@@ -60,7 +61,7 @@ def _view(source: Source, node: Node) -> bool:
     if node.op is prims.permute:
         source.view(node.outputs[0], lambda: f"{source.name(x)}.transpose({node.params[0]})")
     elif node.op is prims.view and x.meta.contiguous:
-        source.view(node.outputs[0], lambda: f"{source.name(x)}.reshape({node.params[0]})")
+        source.view(node.outputs[0], lambda: f"{source.name(x)}.reshape({source.text(node.params[0])})")
     else:
         function = source.hold(node.op.name, node.op.numpy)
         arguments = [
@@ -109,16 +110,16 @@ def _product(source: Source, node: Node) -> bool:
     elif a.meta.ndim > 2 and b.meta.ndim == 2 and a.meta.contiguous and _readable(b.meta):
         work = a.meta.numel * b.meta.shape[-1]
         rows = out.meta.numel // out.meta.shape[-1]
-        first = f"{first}.reshape({(rows, a.meta.shape[-1])})"
-        target, extra = source.name(out), f".reshape({(rows, b.meta.shape[-1])})"
+        first = f"{first}.reshape({source.text((rows, a.meta.shape[-1]))})"
+        target, extra = source.name(out), f".reshape({source.text((rows, b.meta.shape[-1]))})"
     elif a.meta.ndim >= 2 and b.meta.ndim >= 2 and _readable(a.meta) and _readable(b.meta):
         work = a.meta.numel * b.meta.shape[-1]
         target, extra = source.name(out), ""
     else:
         return False
     source.owned.add(out)
-    function = source.hold("matmul", np.matmul) if work < gemm.WORTH else source.hold("large_matmul", blas.matmul)
-    if extra or out.meta.numel * out.meta.dtype.itemsize >= allocator.LARGE:
+    function = source.hold("matmul", np.matmul) if below(work, gemm.WORTH) else source.hold("large_matmul", blas.matmul)
+    if extra or not below(out.meta.numel * out.meta.dtype.itemsize, allocator.LARGE):
         source.line(f"{target} = {source.empty(out.meta)}")
         source.line(f"{function}({first}, {second}, {target}{extra})", node)
     else:
@@ -185,7 +186,7 @@ def ufunc_of(node: Node) -> tuple[Callable, list] | None:
     """
     out = node.outputs[0].meta
     metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
-    if None in metas or out.dtype in dtypes.HALF or out.numel >= pointwise.LARGE:
+    if None in metas or out.dtype in dtypes.HALF or not below(out.numel, pointwise.LARGE):
         return None
     compute, casters, function = pointwise.elementwise_parts(node.op, metas)
     if not pointwise.resolves(function, compute, out.numpy) or any(
@@ -240,8 +241,8 @@ def _inner_loop(out: Meta, function: Callable, operands: list) -> Step | None:
     if len(sizes) > 1:
         return None
     items = [*[compute.itemsize] * len(operands), out.dtype.itemsize]
-    dims = np.array([*sizes, 1][:1], np.int64)
-    return Step("loop", found[0], [dims, np.array([[*s, 0][0] * n for s, n in zip(steps, items)], np.int64), found[1]])
+    lengths = [[*s, 0][0] * n for s, n in zip(steps, items)]
+    return Step("loop", found[0], [as_words([*sizes, 1][:1]), as_words(lengths), found[1]])
 
 
 # the rest
@@ -253,11 +254,11 @@ def _kernel(source: Source, node: Node, kernel: Callable) -> bool:
     call = f"{function}({', '.join([*map(source.operand, node.inputs), *params])})"
     target = _targets(source, node)
     if len(node.outputs) == 1 and not target.endswith(","):
-        source.line(f"{target} = {source.hold('settle', _settler(node.outputs[0].meta))}({call})", node)
+        source.line(f"{target} = {_settled(source, node.outputs[0])}({call})", node)
         return True
     source.line(f"{target} = {call}", node)
     for value in node.outputs:
-        source.line(f"{source.name(value)} = {source.hold('settle', _settler(value.meta))}({source.name(value)})")
+        source.line(f"{source.name(value)} = {_settled(source, value)}({source.name(value)})")
     return True
 
 
@@ -270,7 +271,8 @@ def _reduction(node: Node) -> Callable:
 def is_folded_by_numpy(node: Node) -> bool:
     """Is a reduction left to numpy, for want of a native loop or of elements that make one worth it?"""
     numel = node.inputs[0].meta.numel
-    return not can_fold(node) or numel < WORTH_A_LOOP or (numel < pointwise.LARGE and _whole(node) is not None)
+    return not can_fold(node) or below(numel, WORTH_A_LOOP) or (
+        _whole(node) is not None and below(numel, pointwise.LARGE))
 
 
 def _whole(node: Node) -> Callable | None:
@@ -278,6 +280,10 @@ def _whole(node: Node) -> Callable | None:
     m, out = node.inputs[0].meta, node.outputs[0].meta
     plain = out.ndim == 0 and m.contiguous and m.ndim > 0 and m.dtype is out.dtype and out.dtype not in dtypes.HALF
     return getattr(node.op.numpy, "whole", None) if plain else None
+
+
+def _settled(source: Source, value: Value) -> str:
+    return source.hold_at("settle", lambda sizes: _settler(sizes.meta(value.meta)), value.meta)
 
 
 def _settler(m: Meta) -> Callable[[Any], np.ndarray]:
@@ -298,17 +304,24 @@ def _plan(source: Source, node: Node) -> None:
     """The eager plan of a call, on tensors made for it."""
     values = list(dict.fromkeys([x for x in node.inputs if isinstance(x, Value)]))
     wrapped = ", ".join([f"wrap({source.name(v)}, {source.hold('meta', v.meta)})" for v in values])
-    source.line(f"{_targets(source, node)} = {source.hold(node.op.name, _on_tensors(node, values))}({wrapped})", node)
-
-
-def _on_tensors(node: Node, values: list[Value]) -> Callable[..., Any]:
-    """The plan of an op call as a function of the tensors among its operands, each once, that gives arrays."""
-    metas = tuple([x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs])
-    run = eager.make_plan(node.op, metas, node.params)
     places = [values.index(x) if isinstance(x, Value) else None for x in node.inputs]
 
+    metas = [x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs]
+
+    def call_at(sizes: Values) -> Callable[..., Any]:
+        given = tuple([sizes.meta(m) if m is not None and not m.weak else m for m in metas])
+        return _on_tensors(node.op, given, sizes.params(node.inputs), sizes.params(node.params), places)
+
+    call = source.hold_at(node.op.name, call_at, *metas, node.inputs, node.params)
+    source.line(f"{_targets(source, node)} = {call}({wrapped})", node)
+
+
+def _on_tensors(op: Op, metas: tuple, operands: tuple, params: tuple, places: list[int | None]) -> Callable[..., Any]:
+    """The plan of an op call as a function of the tensors among its operands, each once, that gives arrays."""
+    run = eager.make_plan(op, metas, params)
+
     def call(*tensors: Any) -> Any:
-        result = run(*[x if at is None else tensors[at] for at, x in zip(places, node.inputs)])
+        result = run(*[x if at is None else tensors[at] for at, x in zip(places, operands)])
         return tuple([r._array for r in result]) if isinstance(result, tuple) else result._array
 
     return call

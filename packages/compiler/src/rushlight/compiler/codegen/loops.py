@@ -7,11 +7,12 @@ from functools import partial
 
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Value
+from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower.fuse import Group
 from rushlight.compiler.lower.scalars import Folded, compose
 from rushlight.core import pointwise
 from rushlight.core.large import NativeLoop
-from rushlight.core.meta import contiguous_strides, meta
+from rushlight.core.meta import below, contiguous_strides, meta
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel, ufunc_calls
 from rushlight.kernels.cpu.reduce import ReduceKernel, reduce_kernel
 from rushlight.kernels.half import compute_dtype
@@ -37,13 +38,18 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
             source.take_over(value, reused)
     # The metadata is guarded, so the walk through memory is known now.
     shape = results[0].meta.shape
-    strides = [broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in (*results, *operands)]
-    if 0 < size < 2 * kernel.grain:
+    strides = tuple([broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in (*results, *operands)])
+    if size and below(size, 2 * kernel.grain):
         walk = plan_layout(shape, strides)
         layout = [] if walk.flat else [walk.packed()]
         source.call("fused_0", kernel.loop(walk.walks, walk.rank), [0, size, *layout, *results, *operands], words)
     elif size:
-        loop = source.hold("fused_0", NativeLoop(lambda: kernel.bind(shape, strides), *_ufunc(group, kernel)))
+        once = _ufunc(group, kernel)
+
+        def loop_at(sizes: Values) -> NativeLoop:
+            return NativeLoop(lambda: kernel.bind(sizes.params(shape), sizes.params(strides)), *once)
+
+        loop = source.hold_at("fused_0", loop_at, shape, strides)
         source.line(f"{loop}.run({source.listed([*results, *operands])})  # {words}")
     return kernel
 
@@ -84,15 +90,17 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
         )
     shape = node.inputs[0].meta.shape
     kept = tuple([size for d, size in enumerate(shape) if d not in axes])
-    strides = [broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in operands]
-    run = kernel.planned(axes, shape, contiguous_strides(kept), strides)
+    strides = tuple([broadcast_strides(v.meta.shape, v.meta.strides, shape) for v in operands])
+    layout = (shape, contiguous_strides(kept), strides)
+    run = kernel.planned(axes, *layout)
     result, words = node.outputs[0], ", ".join([n.op.name for n in group.nodes])
     if isinstance(run, partial):  # a single call
         source.make(result)
         source.call("fold_0", run.func, [*run.args, result, *operands], words)
         return kernel
     source.make(result, meta(out.dtype, kept))
-    source.line(f"{source.hold('fold_0', run)}({source.name(result)}, {source.listed(operands)})  # {words}")
+    fold = source.hold_at("fold_0", lambda sizes: kernel.planned(axes, *sizes.params(layout)), layout)
+    source.line(f"{fold}({source.name(result)}, {source.listed(operands)})  # {words}")
     if kept != out.shape:
-        source.line(f"{source.name(result)} = {source.name(result)}.reshape({out.shape})")
+        source.line(f"{source.name(result)} = {source.name(result)}.reshape({source.text(out.shape)})")
     return kernel

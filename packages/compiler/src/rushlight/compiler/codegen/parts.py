@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from rushlight.compiler.codegen.opened import OpenRecord, is_open
 from rushlight.compiler.graph.ir import Value
+from rushlight.compiler.graph.symbolic import hint, never_less
+from rushlight.compiler.native import programs
 from rushlight.core import native
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, below
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.jit import address_of
 
@@ -47,7 +48,6 @@ class Part:
     made: list[Value] = field(default_factory=list)
     same: dict[Value, Value] = field(default_factory=dict)
     dead: list[Value] = field(default_factory=list)
-    constants: list[np.ndarray] = field(default_factory=list)
     nbytes: int = 0
 
     def root(self, value: Value) -> Value:
@@ -59,7 +59,7 @@ class Part:
     def takes(self, m: Meta) -> bool:
         """Can a value with this metadata be made inside?"""
         size = m.numel * m.dtype.itemsize
-        return m.contiguous and size < allocator.LARGE and self.nbytes + size < allocator.LARGE
+        return m.contiguous and below(self.nbytes + size, allocator.LARGE)
 
     def inputs(self) -> list[Value]:
         """Values that lie in memory of the outside."""
@@ -93,40 +93,35 @@ def possible() -> bool:
 
 def build(
     part: Part, inputs: list[Value], outputs: list[Value], python: Callable, metas: list[Meta] | None = None
-) -> Callable | None:
+) -> Any:
     """The builtin of a part: arrays `inputs` give a tuple of arrays `outputs`. With `metas` both are tensors.
 
-    None where that cannot be.
+    An `OpenRecord` where sizes are open; None where it cannot be.
     """
-    from rushlight.compiler.native import programs  # it imports llvmlite
-
     inner = [v for v in part.made if v not in outputs]
-    places, block = _planned(part, inner)
+    places, block = (_lanes if any(is_open(v.meta) for v in inner) else _planned)(part, inner)
     if len(inputs) + len(outputs) + len(inner) > MOST_SLOTS or not programs.ready():
         return None
     slots = {v: number for number, v in enumerate([*inputs, *outputs, *inner])}
-    steps, touched, held = [], 0, list(part.constants)
+    steps, touched = [], 0
     for step in part.steps:
-        words: list[tuple[bool, int]] = []
+        words: list[tuple[bool, Any]] = []
         for x in step.arguments:
             if isinstance(x, Value):
                 words.append((True, slots[part.root(x)]))
                 touched += x.meta.numel * x.meta.dtype.itemsize
-            elif isinstance(x, np.ndarray):
-                held.append(x)
-                words.append((False, x.ctypes.data))
             else:
                 words.append((False, x))
         steps.append((step.kind, step.address, words))
     made = [(v.meta.numpy, v.meta.shape, m) for v, m in zip(outputs, metas or [v.meta for v in outputs])]
-    return programs.builtin(
-        python, len(inputs), made, [places[v] for v in inner], block, steps, tensors=metas is not None,
-        long=touched >= _LONG, held=held,
+    record = programs.record(
+        len(inputs), made, [places[v] for v in inner], block, steps, tensors=metas is not None, long=touched // _LONG
     )  # fmt: skip
+    return OpenRecord(record) if any(map(is_open, record)) else programs.builtin(python, record)
 
 
-def _planned(part: Part, inner: list[Value]) -> tuple[dict[Value, int], int]:
-    """Where in a block each value lives, by its first and last use, and how large the block is."""
+def _lives(part: Part) -> tuple[dict[Value, int], dict[Value, int]]:
+    """The first and the last step that uses each value."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for number, step in enumerate(part.steps):
@@ -135,6 +130,34 @@ def _planned(part: Part, inner: list[Value]) -> tuple[dict[Value, int], int]:
                 root = part.root(x)
                 first.setdefault(root, number)
                 last[root] = number
+    return first, last
+
+
+def _lanes(part: Part, inner: list[Value]) -> tuple[dict[Value, Any], Any]:
+    """The same for values of open sizes, in lanes beside each other: a value takes that of another one only where that
+    is at least as large whatever the sizes are.
+    """
+    first, last = _lives(part)
+    lanes: list[tuple[Any, list[Value]]] = []
+    for value in sorted(inner, key=lambda v: -hint(_bytes(v))):
+        for size, values in lanes:
+            if never_less(size, _bytes(value)) and all(
+                    last.get(v, 0) < first.get(value, 0) or last.get(value, 0) < first.get(v, 0) for v in values):
+                values.append(value)
+                break
+        else:
+            lanes.append((_bytes(value), [value]))
+    places: dict[Value, Any] = {}
+    start: Any = 0
+    for size, values in lanes:
+        places |= dict.fromkeys(values, start)
+        start += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return places, start
+
+
+def _planned(part: Part, inner: list[Value]) -> tuple[dict[Value, int], int]:
+    """Where in a block each value lives, by its first and last use, and how large the block is."""
+    first, last = _lives(part)
     places: dict[Value, int] = {}
     taken: list[tuple[int, int, int, int]] = []  # start, end, first, last
     for value in sorted(inner, key=lambda v: -_bytes(v)):

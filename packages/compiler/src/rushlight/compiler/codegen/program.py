@@ -16,20 +16,25 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.compiler import _logs
-from rushlight.compiler._verify import verified
+from rushlight.compiler._verify import verified, wanted
 from rushlight.compiler.codegen.calls import is_folded_by_numpy, ufunc_of, write_call
 from rushlight.compiler.codegen.loops import write_fold, write_loop
+from rushlight.compiler.codegen.opened import OpenRecord, namespace_at
 from rushlight.compiler.codegen.parts import Part, build
 from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
+from rushlight.compiler.lower.numbers import numbers_apart, tensors_at
 from rushlight.compiler.lower.simplify import simplified
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu import jit
@@ -37,23 +42,33 @@ from rushlight.kernels.cpu.elementwise import ElementwiseKernel
 
 
 class Driver(NamedTuple):
-    """The Python function of a program, its text, and whether it calls no eager plans."""
+    """The Python function of a program, its text, and whether it calls no eager plans; what depends on open sizes."""
 
-    run: Callable[[list], list]
+    run: Any
     source: str
     quiet: bool
+    opened: dict[str, Any]
+
+    def at(self, values: Values) -> Driver:
+        """The function for some sizes."""
+        namespace = namespace_at(self.run.__globals__, self.opened, values)
+        return self._replace(run=FunctionType(self.run.__code__, namespace), opened={})
 
 
 class Program:
-    """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops."""
+    """A compiled graph: call it with a list of tensors. `source` is the generated code, `kernels` are its loops.
 
-    def __init__(self, graph: Graph) -> None:
+    With `open` sizes in the graph there is a program for each set of sizes, `at(values)`.
+    """
+
+    def __init__(self, graph: Graph, open: bool = False) -> None:
         self.graph = simplified(graph)
         self.kernels: list[Any] = []
         groups = groups_of(self.graph)
         self._steps = [(group, self._results(group, groups)) for group in groups]
-        self._native = None
-        source = Source()
+        self._native: Any = None
+        self._values: Values | None = None
+        source = Source(open=open)
         quiet_steps = self._write(source, self.kernels)
         whole = self._whole(source)
         if whole is None:
@@ -63,9 +78,21 @@ class Program:
         self._native = build(part, self.graph.inputs, roots, lambda *inputs: tuple(self._python.run(list(inputs))),
                              [v.meta for v in self.graph.outputs])
 
+    def at(self, values: Values) -> Program:
+        """The program for some sizes."""
+        made = copy(self)
+        made._values = values
+        if isinstance(self._native, OpenRecord):
+            made._native = self._native.at(values, lambda *inputs: tuple(made._python.run(list(inputs))))
+        elif self._native is None:
+            made._python = self._python.at(values)
+        return made
+
     @cached_property
     def _python(self) -> Driver:
         """All of the program as Python, which one that is a single native call hardly ever needs."""
+        if self._values is not None:
+            return Program(self._values.graph(self.graph))._python
         source = Source(native=False)
         return self._compiled(source, self._write(source, []))
 
@@ -73,7 +100,8 @@ class Program:
         _return_outputs(source, self.graph)
         driver = "def program(inputs):\n" + "\n".join(source.lines) + "\n"
         exec(compile(driver, "<rushlight program>", "exec"), source.namespace)  # noqa: S102  our own text
-        return Driver(source.namespace["program"], "\n\n".join([*source.parts, driver]), quiet_steps)
+        text = "\n\n".join([*source.parts, driver])
+        return Driver(source.namespace["program"], text, quiet_steps, source.opened)
 
     @property
     def source(self) -> str:
@@ -101,7 +129,7 @@ class Program:
             results = [*self._native(*inputs)]
             inputs.clear()
             return results
-        run, _, quiet_steps = self._python
+        run, _, quiet_steps, _ = self._python
         if quiet_steps:
             return quiet(run, inputs)
         with np.errstate(all="ignore"):
@@ -192,14 +220,50 @@ def _tell(source: str, maker: str) -> None:
         _logs.log("kernels", f"left to numba:\n{source}")
 
 
+class OpenProgram:
+    """Programs with open sizes, each compared with its graph where that is wanted."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.numbers = numbers_apart(graph)
+        self.program = Program(self.graph, open=True)
+        _tell_of(self.program)
+
+    def at(self, values: Values) -> Any:
+        """The program for some sizes."""
+        made: Any = self.program.at(values)
+        if wanted():
+            made = verified(made, values.graph(self.graph))
+        return WithNumbers(made, tensors_at(self.numbers, values)) if self.numbers else made
+
+
+class WithNumbers:
+    """A program some of whose inputs are the same in each call."""
+
+    def __init__(self, program: Any, numbers: list) -> None:
+        self.program, self.numbers = program, numbers
+        self._consume = getattr(program, "consume", program)
+
+    def __call__(self, inputs: list) -> list:
+        return self.program([*inputs, *self.numbers])
+
+    def consume(self, inputs: list) -> list:
+        """Run on a list that is emptied."""
+        inputs += self.numbers
+        return self._consume(inputs)
+
+
 def compile_program(graph: Graph) -> Callable[[list], list]:
     """Compile a graph without gradients; the topic `kernels` of the logs shows what comes of it."""
     if _logs.wants("kernels") and _tell not in jit.listeners:
         jit.listeners.append(_tell)
     program = Program(graph)
+    _tell_of(program)
+    return verified(program, graph)
+
+
+def _tell_of(program: Program) -> None:
     if _logs.wants("kernels"):
         _logs.log("kernels", f"program:\n{program.source}")
         for kernel in program.kernels:
             if isinstance(kernel, ElementwiseKernel):
                 _logs.log("kernels", f"loop:\n{kernel.source()}")
-    return verified(program, graph)

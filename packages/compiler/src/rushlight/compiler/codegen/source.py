@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
+from rushlight.compiler.codegen.opened import Open, OpenPart, OpenRecord, is_open, when_called
 from rushlight.compiler.codegen.parts import Part, Step, build, possible, step_of
 from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.values import AS_THEY_ARE, Values
 from rushlight.core import results
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, below
 from rushlight.core.tensor import wrap
 from rushlight.kernels.cpu import allocator
 
@@ -22,13 +24,15 @@ class Source:
     Without `native` all are Python; else calls of kernels that follow each other become parts (see `parts`).
     """
 
-    def __init__(self, native: bool = True) -> None:
+    def __init__(self, native: bool = True, open: bool = False) -> None:
         self.lines: list[str] = []
         self.beginning: list[str] = []  # the lines that find the inputs
         self.parts: list[str] = []  # the Python functions of the parts
         self.part: Part | None = None  # the one that is open
         self.native = native and possible()
         self.namespace: dict[str, Any] = {"wrap": wrap}
+        self.open = open
+        self.opened: dict[str, Any] = {}  # what in the namespace has to be made for the sizes that come
         self.names: dict[Value, str] = {}
         self.owned: set[Value] = set()  # arrays that the program made and that nothing else looks at
         self.constants: set[Value] = set()  # what the namespace holds: the same in each call
@@ -57,7 +61,7 @@ class Source:
             value = value.node.inputs[0]
         return value
 
-    def constant(self, value: Value, array: np.ndarray) -> None:
+    def constant(self, value: Value, array: np.ndarray | Open) -> None:
         """Let a value be an array of the namespace."""
         self.names[value] = self.hold("constant", array)
         self.constants.add(value)
@@ -84,7 +88,19 @@ class Source:
         while self.namespace.setdefault(name, obj) is not obj:
             stem, _, number = name.rpartition("_")
             name = f"{stem}_{int(number) + 1}" if number.isdigit() else f"{name}_1"
+        if self.open and is_open(obj):
+            self.opened[name] = obj
         return name
+
+    def hold_at(self, name: str, make: Callable[[Values], Any], *on: Any) -> str:
+        """Enter what is made for the sizes that come, from shapes and metadata `on` which it depends."""
+        return self.hold(name, Open(make) if any(map(is_open, on)) else make(AS_THEY_ARE))
+
+    def text(self, x: Any) -> str:
+        """A number, or a nested tuple of numbers; symbols are variables of the namespace."""
+        if isinstance(x, tuple):
+            return f"({''.join([f'{self.text(item)}, ' for item in x])})"
+        return self.hold("size_0", x) if self.open and type(x) is Sym else repr(x)
 
     def line(self, text: str, node: Node | None = None) -> None:
         """Add a line, with the op of a node as comment."""
@@ -126,8 +142,8 @@ class Source:
     def call(self, name: str, kernel: Callable, arguments: list[Any], words: str) -> None:
         """Call a native kernel with numbers, constant arrays and values, which it knows how to find their way in."""
         function = self.hold(name, kernel)
-        texts = [self.memory(x) if isinstance(x, Value) else self.hold("words_0", x) if isinstance(x, np.ndarray)
-                 else str(x) for x in arguments]
+        texts = [self.memory(x) if isinstance(x, Value) else self.text(x) if isinstance(x, int)
+                 else self.hold("words_0", x) for x in arguments]
         step = step_of(kernel, [self.place(x) for x in arguments]) if self.native else None
         if step is None:
             self.line(f"{function}({', '.join(texts)})  # {words}")
@@ -187,10 +203,12 @@ class Source:
         results = "".join(f"{self.names[alive[-1]]}, " for alive in outputs.values())
         function.append(f"    return ({results})")
         text = "\n".join(function)
-        native = build(part, inputs, list(outputs), _when_called(name, text, self.namespace))
+        native = build(part, inputs, list(outputs), when_called(name, text, self.namespace))
         if native is None:
             return False
         self.namespace[name] = native
+        if isinstance(native, OpenRecord):
+            self.opened[name] = OpenPart(name, text, native)
         self.parts.append(text)
         self.lines += before
         call = f"{name}({', '.join([self.names[v] for v in inputs])})"
@@ -213,9 +231,9 @@ class Source:
         """An expression for memory of some metadata."""
         if not m.contiguous:
             return f"{self.hold('empty_strided', results.empty_array)}({self.hold('meta', m)})"
-        small = m.numel * m.dtype.itemsize < allocator.LARGE
+        small = below(m.numel * m.dtype.itemsize, allocator.LARGE)
         maker = self.hold("empty", np.empty) if small else self.hold("pooled", allocator.empty)
-        return f"{maker}({m.shape}, {self.hold(m.dtype.name, m.numpy)})"
+        return f"{maker}({self.text(m.shape)}, {self.hold(m.dtype.name, m.numpy)})"
 
     def reusable(self, m: Meta, dying: list[Value]) -> Value | None:
         """Among values that are needed no more after a step, one whose memory the step's result may take."""
@@ -227,15 +245,3 @@ class Source:
 
 def _line(text: str, node: Node | None) -> str:
     return f"    {text}" + (f"  # {node.op.name}" if node else "")
-
-
-def _when_called(name: str, text: str, namespace: dict[str, Any]) -> Callable[..., Any]:
-    """A function of a text that is compiled when first called, which takes longer than most else of making a part."""
-
-    @cache
-    def function() -> Callable[..., Any]:
-        own: dict[str, Any] = {}
-        exec(compile(text, "<rushlight program>", "exec"), namespace, own)  # noqa: S102  our own text
-        return own[name]
-
-    return lambda *arrays: function()(*arrays)

@@ -59,6 +59,7 @@ class Facts:
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self.guards: dict[tuple, tuple[Terms, str, bool]] = {}
+        self.settled: dict[tuple, tuple[Terms, str, bool]] = {}  # guards that hold whenever these facts are used
         self.open = True  # does the capture go on?
         self.fractions = False  # may floats be computed from sizes? See `SymFloat`
         self._symbols: dict[frozenset, Sym] = {}
@@ -146,7 +147,7 @@ class Facts:
         if answer is not None:
             return answer
         key = _key(terms, relation)
-        found = self.guards.get(key)
+        found = self.guards.get(key) or self.settled.get(key)
         if found is not None:
             return found[2]
         if not self.open:
@@ -163,6 +164,22 @@ class Facts:
         self.guards[key] = (terms, relation, answer)
         self._narrow(terms, relation, answer)
         return answer
+
+    def reopened(self, values: Mapping[int, int]) -> Facts:
+        """Facts that can be asked more, for a program that is made of a captured one: atoms have these values now, by
+        number. What holds here holds there; answers to new questions become guards there.
+        """
+        made = Facts()
+        made.fractions, made.settled = self.fractions, {**self.settled, **self.guards}
+        values = {atom.number: atom.hint for atom in self.atoms if atom.parts is None} | dict(values)
+        for atom in self.atoms:
+            hint = self._value(atom, values)
+            copy = Atom(atom.number, atom.name, hint, atom.low, atom.high, atom.origin, atom.parts)
+            copy.least, copy.most = atom.least, atom.most
+            made.atoms.append(copy)
+        made._parts = {key: made.atoms[atom.number] for key, atom in self._parts.items()}
+        made._same = dict(self._same)
+        return made
 
     def assume(self, terms: Terms, relation: str, answer: bool) -> None:
         """Enter the answer to a question as a guard."""

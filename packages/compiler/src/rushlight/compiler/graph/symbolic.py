@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from rushlight.compiler.graph.facts import Facts
 
 
+# How far beyond a size where another choice would be quicker a program is used: choices change at many different sizes,
+# and each such program takes as long to make as hundreds that only differ in numbers.
+SLACK = 4
+
+
 class Sym(Symbolic):
     """An integer polynomial over the atoms of one capture; `hint` is its value in the call that is captured."""
 
@@ -115,6 +120,13 @@ class Sym(Symbolic):
 
     def __le__(self, other: Any) -> Any:
         return self._compare(other, ">=", swap=True)
+
+    @staticmethod
+    def below(a: Any, b: Any) -> bool:
+        """Is `a < b` in the call at hand? Programs for which that was asked serve sizes for which it is nearly so."""
+        if hint(a) < hint(b):
+            return a < SLACK * b or True
+        return not (SLACK * a >= b or True)
 
     __hash__ = object.__hash__
 
@@ -236,6 +248,17 @@ def has_symbols(x: Any) -> bool:
     if type(x) is slice:
         return has_symbols((x.start, x.stop, x.step))
     return type(x) in SYMBOLS
+
+
+def hint(n: Any) -> Any:
+    """A number to weigh choices by: that of a symbol in the call at hand."""
+    return n.hint if type(n) in SYMBOLS else n
+
+
+def never_less(a: Any, b: Any) -> bool:
+    """Is `a >= b` for all values of symbols? Asks nothing that would become a guard."""
+    difference = a - b
+    return difference.facts.known(difference.terms, ">=") is True if type(difference) is Sym else difference >= 0
 
 
 def replaced(x: Any, value: Callable[[Any], Any]) -> Any:

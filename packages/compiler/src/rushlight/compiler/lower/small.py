@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.graph.symbolic import has_symbols
 from rushlight.core import dtypes
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, below
 from rushlight.core.op import prims
 from rushlight.kernels.cpu import class_loss, gemm, native
 
@@ -89,7 +90,7 @@ def _cross_entropy_backward(node: Node) -> tuple[Callable[..., Any], list[Value]
 def _few_rows(x: Value, target: Value, weight: Value | None, reduction: str) -> bool:
     m, t = x.meta, target.meta
     plain = weight is None and reduction != "none" and m.dtype in PLAIN and t.dtype is dtypes.int64
-    return plain and m.ndim == 2 and 0 < m.numel < native.WORTH and m.contiguous and t.contiguous
+    return plain and m.ndim == 2 and m.numel > 0 and below(m.numel, native.WORTH) and m.contiguous and t.contiguous
 
 
 _MAKERS = {prims.cross_entropy: _cross_entropy, prims.cross_entropy_backward: _cross_entropy_backward}
@@ -98,6 +99,7 @@ _MAKERS = {prims.cross_entropy: _cross_entropy, prims.cross_entropy_backward: _c
 def constant(node: Node) -> np.ndarray | None:
     """The value of a call that makes the same few numbers each time."""
     if node.op is not prims.full or node.outputs[0].meta.numel > native.WORTH or (
-            node.outputs[0].meta.device.type != "cpu" or isinstance(node.inputs[0], Value)):
+            node.outputs[0].meta.device.type != "cpu" or isinstance(node.inputs[0], Value)) or has_symbols(
+            (node.inputs, node.params)):
         return None
     return np.asarray(node.op.kernels["cpu"](*node.inputs, *node.params))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import native
+from rushlight.kernels.layout import as_words
 
 
 @cache
@@ -24,33 +25,50 @@ def ready() -> bool:
     return records.layouts_as_known()
 
 
-def builtin(
-    python: Callable, inputs: int, outputs: list[tuple[np.dtype, tuple[int, ...], Any]], places: list[int], block: int,
-    steps: list[tuple[str, int, list[tuple[bool, int]]]], *, tensors: bool, long: bool, held: list[Any],
-) -> Callable:  # fmt: skip
-    """A builtin that makes arrays of `outputs` (dtype, shape, meta) and runs the steps; `python` does the same.
+def record(
+    inputs: int, outputs: list[tuple[np.dtype, tuple[int, ...], Any]], places: list[int], block: int,
+    steps: list[tuple[str, int, list[tuple[bool, Any]]]], *, tensors: bool, long: int,
+) -> list[Any]:  # fmt: skip
+    """The record of a builtin that makes arrays of `outputs` (dtype, shape, meta) and runs the steps: numbers, and
+    objects in the place of their addresses (see `word`).
 
-    Arguments of steps are numbers, or (True, slot): first the inputs, then the outputs, then the `places` in a block.
+    Arguments of steps are (False, a number or array), or (True, slot): first the inputs, then the outputs, then the
+    `places` in a block.
     """
     # Machine code: it needs llvmlite.
     from rushlight.compiler.native import program_code as c
 
     kinds = {"kernel": c.KERNEL, "fill": c.FILL, "loop": c.LOOP, "check": c.CHECK}
-    byte = np.dtype(np.uint8)
-    words = [
-        _table().ctypes.data, tensors, inputs, len(outputs), len(places), block > 0, block, id(byte), long,
+    words: list[Any] = [
+        _table(), tensors, inputs, len(outputs), len(places), block > 0, block, np.dtype(np.uint8), long,
     ]  # fmt: skip
-    kept: list[Any] = [byte, *held]
     for dtype, shape, meta in outputs:
-        dims = np.array([*shape, 0], np.int64)
-        words += [id(dtype), len(shape), dims.ctypes.data, id(meta)]
-        kept += [dtype, dims, meta]
+        words += [dtype, len(shape), as_words([*shape, 0]), meta]
     words += places
     for kind, address, arguments in steps:
         words += [kinds[kind], address, len(arguments)]
         for is_slot, x in arguments:
             words += [is_slot, 8 * x if is_slot else x]
-    return _code().function(0, python, (*words, c.END), *kept)
+    return [*words, c.END]
+
+
+def word(x: Any, held: list[Any]) -> int:
+    """A number, or the address of an object, which is held: of an array that of its elements."""
+    if isinstance(x, (int, np.integer)):
+        return int(x)
+    held.append(x)
+    return x.ctypes.data if isinstance(x, np.ndarray) else id(x)
+
+
+def function(python: Callable, words: list[int], held: list[Any]) -> Callable:
+    """The builtin of a record; `python` does the same."""
+    return _code().function(0, python, tuple(words), *held)
+
+
+def builtin(python: Callable, words: list[Any]) -> Callable:
+    """The builtin of a record."""
+    held: list[Any] = []
+    return function(python, [word(x, held) for x in words], held)
 
 
 @cache

@@ -20,6 +20,7 @@ import numpy as np
 
 from rushlight.kernels.cpu import allocator, copy, lines, native, softmax, targets
 from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.layout import as_words
 from rushlight.kernels.line_source import LineProgram, Pass
 
 # Targets of which one thread adds up the losses. By position, so the sum is the same on any number of threads.
@@ -166,7 +167,7 @@ def _adding(
     blocks = -(-count // BLOCK)
     losses_of = native.compiled(source, "TdiTiT" + "TT" * (source is _CROSS_ENTROPY), dtype)
     total_of = native.compiled(_TOTAL, "Td", dtype)
-    words = np.array([classes, ignore_index, inner, count, weighted, each])
+    words = as_words([classes, ignore_index, inner, count, int(weighted), int(each)])
     mean = np.array([reduction == "mean"], np.int64)
     empty, zeros, none = np.empty, np.zeros, np.empty(0, dtype)
 
@@ -226,7 +227,7 @@ def _scaling(shape: tuple[int, ...], dtype: np.dtype, ignore_index: int, reducti
     batch, classes, inner = _seen(shape)
     count = batch * inner
     kernel = native.compiled(_SCALES, "TTiT", dtype)
-    words = np.array([classes, ignore_index, reduction == "mean", weighted, reduction == "none"])
+    words = as_words([classes, ignore_index, int(reduction == "mean"), int(weighted), int(reduction == "none")])
     empty, none = np.empty, np.empty(0, dtype)
 
     def run(grad: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
@@ -242,7 +243,7 @@ def _taking_off(name: str, shape: tuple[int, ...], dtype: np.dtype, ignore_index
     batch, classes, inner = _seen(shape)
     count = batch * inner
     kernel = native.compiled(_TAKE_OFF, "TiiT", dtype)
-    words = np.array([classes, ignore_index, inner])
+    words = as_words([classes, ignore_index, inner])
     zeros = np.zeros
 
     def run(out: np.ndarray, target: np.ndarray, scale: np.ndarray) -> None:

@@ -46,6 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rushlight.core.meta import below
 from rushlight.kernels.cpu import allocator, gemm_kernels, pool
 from rushlight.kernels.cpu import gemm_words as w
 from rushlight.kernels.cpu.gemm_kernels import DEPTH, tile_shape
@@ -82,7 +83,12 @@ PADDING = 17
 class _Plan(NamedTuple):
     words: np.ndarray
     tasks: int
-    grain: int
+    each: int  # multiply-adds of a task
+
+    @property
+    def grain(self) -> int:
+        """Tasks that are worth a piece of work."""
+        return max(1, PIECE // self.each)
 
 
 def takes(a: np.ndarray, b: np.ndarray) -> bool:
@@ -147,8 +153,8 @@ def prepared(
             threads = pool.get_num_threads()
             plan = _plan(char, shape, *a, *b, strides, added, threads)
         result = empty(full, dtype)
-        words, tasks, grain = plan
-        run_kernel(kernel, tasks, grain, words, x, y, result, result if z is None else z, numbers)
+        words, tasks, each = plan
+        run_kernel(kernel, tasks, max(1, PIECE // each), words, x, y, result, result if z is None else z, numbers)
         return result
 
     return run
@@ -165,7 +171,7 @@ def single(
     if shape[-1] < 2 or shape[-2] < 2:
         return None
     plan = _plan(char, shape, *a, *b, contiguous_strides(shape, np.dtype(char).itemsize), added, 1)
-    if plan is None or plan.tasks >= 2 * plan.grain:
+    if plan is None or not (plan.tasks == 1 or below(plan.tasks * plan.each, 2 * PIECE)):
         return None
     return gemm_kernels.multiply(np.dtype(char)), plan.tasks, plan.words, _numbers(char, 1.0, 1.0)
 
@@ -230,7 +236,7 @@ def _plan(
     by_rows = a_strides[-1] == dtype.itemsize
     batch = _batch(shape, [(a_shape, a_strides), (b_shape, b_strides), (shape, c_strides), (shape, d_strides)])
     large = LARGE if by_rows else LARGE_BY_COLUMNS // (1 if a_strides[-1] % CROWDED_COLUMNS else 2)
-    if m * k + k * n > large or batch is None:
+    if batch is None or not below(m * k + k * n, large + 1):
         return None
     words = _words(dtype, m, n, k, a_strides, b_strides, c_strides, d_strides)
     (outer, *steps), (inner, *inner_steps) = batch
@@ -238,7 +244,7 @@ def _plan(
     words[w.A_INNER : w.INNER : 2] = [step // dtype.itemsize for step in inner_steps]
     words[w.INNER], words[w.ADD] = inner, int(add)
     few = FEW if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
-    near = b_strides[-1] == dtype.itemsize and (k * n <= SMALL or m <= few)
+    near = b_strides[-1] == dtype.itemsize and (below(k * n, SMALL + 1) or below(m, few + 1))
     words[w.PLACE] = w.IN_PLACE if near else w.PACK
     return _cut(words, outer * inner, dtype, threads)
 
@@ -263,13 +269,14 @@ def _cut(words: list[int], batch: int, dtype: np.dtype, threads: int) -> _Plan:
     rows, columns = tile_shape(dtype)
     m, n, k = words[: w.A_ROW]
     panels = -(-n // columns)
-    wanted = max(1, min(4 * threads, batch * m * n * k // PIECE))
     most = BLOCK_PACKED if words[w.PLACE] == w.PACKED else BLOCK
-    blocks = max(-(-m // most), min(-(-wanted // (panels * batch)), m // (4 * rows)), 1)
+    blocks = 1 if m <= most else -(-m // most)
+    if threads > 1:
+        wanted = min(4 * threads, batch * m * n * k // PIECE)
+        blocks = max(blocks, min(-(-wanted // (panels * batch)), m // (4 * rows)))
     block = -(-m // blocks)
     words[w.BLOCK], words[w.PANELS] = block, panels
-    grain = max(1, PIECE // max(1, block * columns * k))
-    return _Plan(as_words(words), -(-m // block) * panels * batch, grain)
+    return _Plan(as_words(words), -(-m // block) * panels * batch, max(1, block * columns * k))
 
 
 def _batch(

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.core.meta import below
 from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
@@ -101,19 +102,18 @@ class ReduceKernel:
         packed = [chunk, chunks, *keep.sizes, *fold.sizes, *keep.strides[0]]
         for k in range(len(strides)):
             packed += [*keep.strides[k + 1], *fold.strides[k]]
-        layout = as_words(packed)
-        grain = max(1, GRAIN // max(1, chunk * width))
-        if chunks == 1 and tasks < 2 * grain:
+        layout, each = as_words(packed), max(1, chunk * width)
+        if chunks == 1 and (tasks == 1 or below(tasks * each, 2 * GRAIN)):
             return partial(native, 0, tasks, layout)
         if chunks == 1:
-            return lambda out, *ins: run_kernel(native, tasks, grain, layout, out, *ins)
+            return lambda out, *ins: run_kernel(native, tasks, max(1, GRAIN // each), layout, out, *ins)
         wide = self.fold.init_wide.dtype
         gather = compile_source(partials_source(self.fold, keep.rank), partials_signature(self.fold), self._opaques)
         gather_layout = as_words([*keep.sizes, *keep.strides[0], count, results, chunks])
 
         def run_in_chunks(out: np.ndarray, *ins: np.ndarray) -> None:
             sums = np.empty(chunks * results, wide)
-            run_kernel(native, tasks * chunks, grain, layout, sums, *ins)
+            run_kernel(native, tasks * chunks, max(1, GRAIN // each), layout, sums, *ins)
             gather(0, results, gather_layout, out, sums)
 
         return run_in_chunks
@@ -159,8 +159,10 @@ class ReduceKernel:
 def _chunk(count: int, tasks: int, width: int) -> int:
     """Folded elements per task; a function of the shape alone, so that results are the same for any number of
     threads."""
+    if tasks >= MANY or count < 8 * ROWS:
+        return max(count, 1)
     chunk = max(4 * ROWS, CHUNK // width // ROWS * ROWS)
-    return max(count, 1) if tasks >= MANY or count < 2 * chunk else chunk
+    return count if count < 2 * chunk else chunk
 
 
 def reduce_kernel(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.symbolic import SYMBOLS, has_symbols
 
 
 def eliminate_common(graph: Graph) -> Graph:
@@ -26,7 +27,7 @@ def eliminate_common(graph: Graph) -> Graph:
             renamed.update(zip(node.outputs, replacement.outputs))
             returned.update(renamed[v] for v in node.outputs if v in returned)
             node = replacement
-        key = (node.op, tuple([_key(x) for x in inputs]), tuple([(type(p), repr(p)) for p in node.params]))
+        key = (node.op, tuple(map(_key, inputs)), tuple(map(_key, node.params)))
         first = seen.get(key)
         same = first is not None and all(a.meta is b.meta for a, b in zip(first.outputs, node.outputs))
         if same and not node.op.random and not any(v in returned for v in node.outputs):
@@ -40,4 +41,6 @@ def eliminate_common(graph: Graph) -> Graph:
 
 
 def _key(x: Any) -> Any:
-    return x if isinstance(x, Value) else (type(x), repr(x))
+    if isinstance(x, Value) or type(x) in SYMBOLS:
+        return x
+    return (type(x), tuple(map(_key, x)) if has_symbols(x) else repr(x))

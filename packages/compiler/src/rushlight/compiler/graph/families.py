@@ -1,0 +1,101 @@
+"""Families of programs: what a graph with symbols becomes, by regions of sizes.
+
+A compiler asks questions about sizes: is a loop long enough for threads, does a product fit the cache? The answers hold
+for a region of sizes, and so does what is made with them. For sizes outside of all regions so far one more is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rushlight.compiler import _config, _logs
+from rushlight.compiler.graph.facts import Facts, Fixed
+from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.values import Values, reopened
+
+MOST_REGIONS = 24
+MOST_FAILURES = 6  # sets of sizes whose numbers were needed, before nobody tries any more
+
+
+class Region:
+    """Something with `at(values)`, and for which sizes it holds."""
+
+    def __init__(self, made: Any, facts: Facts) -> None:
+        self.made, self.facts = made, facts
+        self.holds = _function(facts, " and ".join([f"({facts.guard_text(g, _name)})" for g in facts.guards.values()]))
+        self._symbols: list[Any] = []
+        self._compute: Callable[..., tuple] | None = None
+
+    def at(self, sizes: Mapping[int, int], order: tuple[int, ...]) -> Any:
+        """What it is for some sizes."""
+        values = Values(self.facts, sizes)
+        if self._compute is not None:
+            values.known.update(zip(self._symbols, self._compute(*order)))
+        found = self.made.at(values)
+        if self._compute is None:  # the next sizes will need the same numbers
+            self._symbols = [*values.known]
+            texts = "".join([f"{self.facts.text(sym.terms, _name)}, " for sym in self._symbols])
+            self._compute = _function(self.facts, f"({texts})")
+        return found
+
+
+class Family:
+    """The programs of a graph; `make(graph, facts)` gives something with `at(values)` that holds as long as the guards
+    of the facts do. `otherwise(graph)` is for graphs without symbols, where `make` needs a number.
+    """
+
+    def __init__(self, graph: Graph, facts: Facts, make: Callable[[Graph, Facts], Any],
+                 otherwise: Callable[[Graph], Any] = lambda graph: None) -> None:
+        self.graph, self.facts, self.make, self.otherwise = graph, facts, make, otherwise
+        self.regions: list[Region] = []
+        self.failures: list[str] = []
+        self.possible = True
+        self._lock = threading.RLock()
+
+    def at(self, sizes: Mapping[int, int]) -> Any:
+        """What the graph is for values of the atoms, by number."""
+        roots = tuple([sizes.get(atom.number, atom.hint) for atom in self.facts.atoms if atom.parts is None])
+        region = next((region for region in self.regions if region.holds(*roots)), None) or self._new(sizes, roots)
+        if region is not None:
+            return region.at(sizes, roots)
+        return self.otherwise(Values(self.facts, sizes).graph(self.graph))
+
+    def _new(self, sizes: Mapping[int, int], roots: tuple[int, ...]) -> Region | None:
+        with self._lock:
+            if not self.possible or len(self.regions) >= MOST_REGIONS:
+                return None
+            facts = self.facts.reopened(sizes)
+            try:
+                made = self.make(reopened(self.graph, facts), facts)
+            except Fixed as error:
+                self._fail(str(error))
+                return None
+            except Exception as error:
+                if _config.raise_internal_errors and not isinstance(error, (NotImplementedError, RuntimeError)):
+                    raise
+                self._fail(f"{type(error).__name__}: {error}")
+                self.possible = False
+                return None
+            facts.open = False
+            region = Region(made, facts)
+            if not region.holds(*roots):
+                raise AssertionError("a program that does not hold for the sizes that it was made for")
+            self.regions = [region, *self.regions]
+            return region
+
+    def _fail(self, why: str) -> None:
+        self.failures.append(why)
+        self.possible = len(self.failures) < MOST_FAILURES + 2 * len(self.regions)
+        _logs.log("recompiles", f"sizes stay open in a program, but are numbers in its code: {why}")
+
+
+def _name(atom: Any) -> str:
+    return f"n{atom.number}"
+
+
+def _function(facts: Facts, text: str) -> Callable[..., Any]:
+    """A function of the values of all atoms with an origin."""
+    names = ", ".join([_name(atom) for atom in facts.atoms if atom.parts is None])
+    return eval(f"lambda {names}: {text or True}", {})  # noqa: S307  our own text

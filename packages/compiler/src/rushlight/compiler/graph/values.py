@@ -1,0 +1,89 @@
+"""Values of open sizes, put in the place of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.compiler.graph.facts import Facts
+from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.symbolic import Sym, SymFloat, replaced
+from rushlight.core.meta import Meta, meta
+
+
+class Values:
+    """What symbols, and what holds such, come to for some `sizes`: the values of atoms, by number."""
+
+    def __init__(self, facts: Facts, sizes: Mapping[int, int]) -> None:
+        self.facts, self.sizes = facts, sizes
+        self.known: dict[Sym, int] = {}
+        self._metas: dict[Meta, Meta] = {}
+
+    def value(self, x: Any) -> Any:
+        """The number of a symbol; other things as they are."""
+        if type(x) is SymFloat:
+            return x.compute(self.value)
+        if type(x) is not Sym:
+            return x
+        found = self.known.get(x)
+        if found is None:
+            found = self.known[x] = self.facts.evaluate(x.terms, self.sizes)
+        return found
+
+    def params(self, x: Any) -> Any:
+        """A nested tuple without symbols."""
+        return replaced(x, self.value)
+
+    def meta(self, m: Meta) -> Meta:
+        """Metadata without symbols."""
+        found = self._metas.get(m)
+        if found is None:
+            made = meta(m.dtype, self.params(m.shape), self.params(m.strides), m.device, m.requires_grad)
+            found = self._metas[m] = made
+        return found
+
+    def graph(self, graph: Graph) -> Graph:
+        """A graph without symbols."""
+        return _copied(graph, self.meta, self.params)
+
+
+class _AsTheyAre(Values):
+    def value(self, x: Any) -> Any:
+        return x
+
+    def params(self, x: Any) -> Any:
+        return x
+
+    def meta(self, m: Meta) -> Meta:
+        return m
+
+
+AS_THEY_ARE = _AsTheyAre(Facts(), {})  # for programs without open sizes
+
+
+def reopened(graph: Graph, facts: Facts) -> Graph:
+    """A graph whose symbols belong to other facts on the same atoms."""
+    metas: dict[Meta, Meta] = {}
+
+    def symbol(x: Any) -> Any:
+        return facts.sym(x.terms) if type(x) is Sym else SymFloat(facts, x.terms, x.compute)
+
+    def renewed(m: Meta) -> Meta:
+        if m not in metas:
+            metas[m] = meta(m.dtype, replaced(m.shape, symbol), replaced(m.strides, symbol), m.device, m.requires_grad)
+        return metas[m]
+
+    return _copied(graph, renewed, lambda x: replaced(x, symbol))
+
+
+def _copied(graph: Graph, meta_of: Any, params_of: Any) -> Graph:
+    made = Graph()
+    copies: dict[Value, Value] = {v: made.input(meta_of(v.meta)) for v in graph.inputs}
+    for node in graph.nodes:
+        if any(isinstance(p, Graph) for p in node.params):
+            raise NotImplementedError(f"sizes in the graphs within {node.op.name}")
+        operands = tuple([copies[x] if isinstance(x, Value) else params_of(x) for x in node.inputs])
+        values = made.call(node.op, operands, params_of(node.params), tuple([meta_of(v.meta) for v in node.outputs]))
+        copies.update(zip(node.outputs, values))
+    made.output([copies[v] for v in graph.outputs])
+    return made
