@@ -147,3 +147,24 @@ def test_numpy_functions_give_tensors():
     assert x.untyped_storage().nbytes() == 8
     with pytest.raises(ValueError, match="one element"):
         int(x)
+
+
+def test_integers_beyond_int64():
+    most = 2**64 - 1
+    for data in ([most], [2**63 - 1, 2**63], [True, most], [[0], [most]]):
+        made = tensor(data, dtype=rushlight.uint64)
+        assert made.flatten().tolist() == list(np.ravel(np.array(data, object)))
+    assert tensor([2**63 - 1, 2**63], dtype=rushlight.float64).tolist() == [2.0**63] * 2
+    assert tensor([2**70, 1], dtype=rushlight.float32).tolist() == [2.0**70, 1.0]
+    assert tensor([2**70, 0], dtype=rushlight.bool).tolist() == [True, False]
+    assert tensor([2**63, 1.5]).tolist() == [2.0**63, 1.5]
+    for data, dtype, error in [
+        ([most], None, ValueError), ([2**63 - 1, 2**63], None, ValueError), ([1, 2**63], rushlight.int64, ValueError),
+        ([2**64], rushlight.uint64, OverflowError), ([-1], rushlight.uint64, OverflowError),
+        ([2**70], None, ValueError),
+        ([-(2**63), 2**63], rushlight.int64, ValueError), ([-1, 2**63], rushlight.uint64, OverflowError),
+        ([-0.5], rushlight.uint8, RuntimeError), ([float("nan")], rushlight.int32, RuntimeError),
+    ]:  # fmt: skip
+        with pytest.raises(error):
+            tensor(data, dtype=dtype)
+    assert tensor([-1], dtype=rushlight.uint8).tolist() == [255]  # as PyTorch does, for all unsigned ones but uint64

@@ -74,6 +74,20 @@ def test_damaged_file_is_written_again(source_of_kernel, tmp_path):
     assert [source_of_kernel(), source_of_kernel()] == ["compiled", "disk"]
 
 
+def test_another_kernels_code_is_not_taken(source_of_kernel, tmp_path):
+    assert source_of_kernel() == "compiled"
+    (file,) = tmp_path.rglob("*.bin")
+    other = file.with_name("00.bin")
+    file.rename(other)
+    store.write(file.stem, b"code")
+    blob = file.read_bytes()
+    other.replace(file)
+    assert source_of_kernel() == "disk"
+    (tmp_path / "cache" / "kernels" / "ab").mkdir()
+    (tmp_path / "cache" / "kernels" / "ab" / "ab12.bin").write_bytes(blob)
+    assert store.read("ab12") is None
+
+
 def test_unusable_directory_means_memory_only(source_of_kernel, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a directory")
     for setting in (str(tmp_path / "file" / "cache"), ""):

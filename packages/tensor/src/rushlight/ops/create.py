@@ -17,6 +17,7 @@ from rushlight.core.meta import is_int, meta, of_array, strides_in_order
 from rushlight.core.storage import Storage, address, whole_storage, window
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.allocation import arange_op, empty_op, full_op
+from rushlight.ops.from_python import array_of
 
 Device = device | str | int | None
 
@@ -279,83 +280,6 @@ def tensor(
     made = wrap(array, of_array(array))
     where = as_device(device)
     return finish(made if where is cpu else made.to(where), requires_grad)
-
-
-def array_of(data: Any, dtype: dtype | None) -> np.ndarray:
-    """A fresh contiguous array of what `tensor` accepts."""
-    if isinstance(data, Tensor):
-        data = data.detach().cpu()._array
-    if isinstance(data, (np.ndarray, np.generic)):
-        array = np.array(data, order="C")
-        return array if dtype is None else array.astype(dtype.numpy, copy=False)
-    array = _nested_array(data)
-    if dtype is not None:
-        _check_range(array, dtype)
-        return array.astype(dtype.numpy, copy=False)
-    floating = dtypes.get_default_dtype()
-    if not array.size and array.dtype.kind == "f":
-        return array.astype(floating.numpy)
-    if array.dtype.char in "dD":
-        if isinstance(_first(data), (np.generic, np.ndarray)):
-            return array  # numpy's numbers have a dtype, Python's get the default one
-        return array.astype((floating if array.dtype.kind == "f" else floating.to_complex()).numpy, copy=False)
-    if array.dtype == np.uint64:
-        raise ValueError(
-            "tensor: Overflow when unpacking long long: an integer exceeds int64; pass dtype=rushlight.uint64"
-        )
-    return array
-
-
-def _first(data: Any) -> Any:
-    """The first number of nested sequences."""
-    while isinstance(data, (list, tuple)) and len(data):
-        data = data[0]
-    return data
-
-
-def _check_range(array: np.ndarray, wanted: dtype) -> None:
-    """Refuse numbers that the wanted dtype cannot hold; unsigned ones wrap negative numbers around, as in PyTorch."""
-    if array.dtype.kind == "c" and not wanted.is_complex and wanted is not dtypes.bool:
-        raise TypeError(f"tensor: data must be real numbers for dtype {wanted.name}, got complex ones")
-    if wanted.category != 1 or array.dtype == wanted.numpy or array.dtype.kind not in "iuf" or not array.size:
-        return
-    limits = np.iinfo(wanted.numpy)
-    low = limits.min if limits.min else -limits.max
-    if not (array.min() >= low and array.max() <= limits.max):
-        raise RuntimeError(f"tensor: value cannot be converted to type {wanted.name} without overflow; it holds "
-                           f"{limits.min} to {limits.max}")
-
-
-def _nested_array(data: Any) -> np.ndarray:
-    """The array of a number or of nested sequences, which may hold tensors."""
-    try:
-        array = np.array(_plain(data) if isinstance(_first(data), Tensor) else data)
-    except ValueError as error:
-        if "inhomogeneous" in str(error):
-            raise ValueError(
-                f"tensor: the nested sequences differ in length, a tensor needs equal ones: {error}"
-            ) from None
-        raise
-    if array.dtype == object:
-        array = np.array(_plain(data))
-    if array.dtype.kind not in "biufcV":
-        strangers = [x for x in array.flat if not isinstance(x, (bool, int, float, complex))]
-        if not strangers:
-            raise ValueError("tensor: Overflow when unpacking long long: an integer is too large for any integer dtype")
-        error = TypeError if isinstance(strangers[0], str) else RuntimeError
-        raise error(
-            f"tensor: data must be numbers, could not infer dtype of {type(strangers[0]).__name__} (invalid data type)"
-        )
-    return array
-
-
-def _plain(data: Any) -> Any:
-    """Nested sequences with the tensors inside turned into numpy arrays."""
-    if isinstance(data, Tensor):
-        return data.detach().cpu()._array
-    if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
-    return data
 
 
 def _adopted(array: np.ndarray) -> Tensor:

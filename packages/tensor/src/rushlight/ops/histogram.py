@@ -55,6 +55,10 @@ bincount_op = structured(
 
 @kernel(bincount_op, "cpu")
 def _bincount(x: np.ndarray, weights: np.ndarray | None, minlength: int) -> np.ndarray:
+    if weights is not None and weights.dtype.kind == "c":
+        raise RuntimeError(f"bincount: weights must be real numbers, got {weights.dtype.name}")
+    if not x.size:  # PyTorch counts nothing in integers, with weights too
+        return np.zeros(minlength, np.int64)
     try:
         counts = np.bincount(x.astype(np.int64, copy=False), weights, minlength)
     except ValueError:  # numpy looks at the numbers anyway
@@ -111,10 +115,14 @@ def _histc(x: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
     if not (np.isfinite(low) and np.isfinite(high)):
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
     counts = np.zeros(bins, np.int64)
+    # Which bin a number at an edge belongs to is a matter of rounding: as PyTorch does, in the dtype of the numbers.
+    kind = np.dtype(np.float32 if x.dtype.itemsize == 2 else x.dtype if x.dtype.kind == "f" else np.float64)
+    scale = kind.type(1.0 if high - low < np.finfo(kind).max else 0.25)  # so that differences are finite
+    start, end = kind.type(low) * scale, kind.type(high) * scale
     for at in _range(0, values.size, _BLOCK):
-        block = values[at : at + _BLOCK].astype(np.float64)
-        block = block[(block >= low) & (block <= high)]
-        places = ((block - low) * (bins / (high - low))).astype(np.int64)
+        block = values[at : at + _BLOCK].astype(kind) * scale
+        block = block[(block >= start) & (block <= end)]
+        places = ((block - start) * kind.type(bins) / (end - start)).astype(np.int64)
         counts += np.bincount(np.minimum(places, bins - 1), minlength=bins)
     return counts.astype(x.dtype)
 
@@ -162,6 +170,8 @@ histogram_op = structured(
 
 @kernel(histogram_op, "cpu")
 def _histogram(x: np.ndarray, edges: np.ndarray, weight: np.ndarray | None, density: bool) -> np.ndarray:
+    if (edges[1:] < edges[:-1]).any():
+        raise RuntimeError("histogram: the edges of bins must increase; sort them")
     counts, _ = np.histogram(x, edges, weights=weight)
     counts = counts.astype(np.float64)
     return (counts / counts.sum() / np.diff(edges.astype(np.float64)) if density else counts).astype(x.dtype)
@@ -186,7 +196,7 @@ def histogram(
         if bins <= 0:
             raise RuntimeError(f"histogram: bins must be > 0, but got {bins}")
         if range is None:
-            low, high = (input.min().item(), input.max().item()) if input.numel() else (0.0, 0.0)
+            low, high = (input.min().item(), input.max().item()) if input.numel() else (0.0, 1.0)
         else:
             low, high = range
         if not (np.isfinite(low) and np.isfinite(high)) or high < low:
@@ -202,7 +212,7 @@ def _edges(column: Tensor, bins: int | Tensor, span: tuple[float, float] | None)
     if hasattr(bins, "_meta"):
         return bins
     if span is None:
-        span = (column.min().item(), column.max().item()) if column.numel() else (0.0, 0.0)
+        span = (column.min().item(), column.max().item()) if column.numel() else (0.0, 1.0)
     low, high = (span[0] - 0.5, span[1] + 0.5) if span[0] == span[1] else span
     return tensor(np.linspace(low, high, bins + 1), dtype=column.dtype, device=column.device)
 

@@ -1,8 +1,8 @@
 """The directory of compiled kernels: files that only this user can have written, checked when read, bounded in bytes.
 
-A file is a checksum and what it is the checksum of; its name says what decides its content. So a stale file is not
-found, and two processes that write the same file write the same code; writing is a rename. A directory that cannot be
-used is not an error: kernels then live in memory.
+A file is a checksum and what it is the checksum of, together with the file's name, which says what decides its content.
+So neither a stale file is taken nor another kernel's, and two processes that write the same file write the same code;
+writing is a rename. A directory that cannot be used is not an error: kernels then live in memory.
 
 A file holds machine code, so whoever can write one can run code here. Only files and a directory that belong to this
 user (or to root) and that not everybody may write to are used.
@@ -109,7 +109,11 @@ def _read(digest: str) -> bytes | None:
         return None
     checksum, payload = blob[:32], blob[32:]
     # Another's, or cut short by a full disk or a crash: compile again and overwrite.
-    return payload if hashlib.sha256(payload).digest() == checksum else None
+    return payload if _checksum(digest, payload) == checksum else None
+
+
+def _checksum(digest: str, payload: bytes) -> bytes:
+    return hashlib.sha256(digest.encode() + payload).digest()
 
 
 def write(digest: str, payload: bytes) -> None:
@@ -124,7 +128,7 @@ def write(digest: str, payload: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             temporary = file.name
-            file.write(hashlib.sha256(payload).digest() + payload)
+            file.write(_checksum(digest, payload) + payload)
         os.replace(temporary, path)
         _writes += 1
         if _writes % _WRITES_PER_LOOK == 0:
