@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
 import pytest
 
 import rushlight
@@ -64,3 +68,84 @@ def test_bad_names():
         library.Library("test_library", "OTHER")
     with pytest.raises(OSError, match="binary operators"):
         rushlight.ops.load_library("x.so")
+
+
+@library.custom_op("test_library::sine", mutates_args=())
+def sine(x: rushlight.Tensor, factor: float = 1.0, *, k: bool = True) -> rushlight.Tensor:
+    return rushlight.from_numpy(np.sin(x.detach().numpy()) * factor)
+
+
+sine.register_fake(lambda x, factor=1.0, *, k=True: rushlight.empty_like(x))
+sine.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0].cos(),
+                       setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]))
+
+
+def test_schemas_follow_from_annotations():
+    def f(x: rushlight.Tensor, n: int | None = None, *, s: list[int], t: Sequence[rushlight.Tensor], d: rushlight.dtype,
+          o: Optional[float] = None) -> tuple[rushlight.Tensor, int]: ...  # noqa: UP045
+
+    assert library.infer_schema(f, mutates_args={"x"}, op_name="f") == (
+        "f(Tensor(a0!) x, SymInt? n=None, *, SymInt[] s, Tensor[] t, ScalarType d, float? o=None) -> (Tensor, SymInt)")
+    assert sine._schema == "test_library::sine(Tensor x, float factor=1.0, *, bool k=True) -> Tensor"
+    for wrong, match in ((lambda x: x, "must have a type annotation"), (lambda *x: x, "varargs")):
+        with pytest.raises(ValueError, match=match):
+            library.infer_schema(wrong, mutates_args=())
+    with pytest.raises(ValueError, match="not arguments"):
+        library.infer_schema(f, mutates_args=("y",))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_operators_in_vmap(own):
+    op = library.custom_op(f"test_library::v{own}", lambda x, y: (x @ y).clone(), mutates_args=())
+    seen = []
+    if own:
+        @op.register_vmap
+        def batched(info, in_dims, x, y):
+            seen.append((info.batch_size, in_dims))
+            return rushlight.stack([(a @ y).clone() for a in x.unbind(in_dims[0])]), 0
+
+    x, y = rushlight.randn(3, 2, 4), rushlight.randn(4)
+    rushlight.testing.assert_close(rushlight.vmap(op, (0, None))(x, y), x @ y)
+    assert seen == ([(3, (0, None))] if own else [])
+
+
+def test_writes_and_shared_memory_are_seen():
+    op = library.custom_op("test_library::fill", lambda x: x.numpy().fill(3), mutates_args={"x"})
+    x = rushlight.ones(2)
+    assert op(x) is None and x.tolist() == [3.0, 3.0] and x._version == 1
+    same = library.custom_op("test_library::same", lambda x: x, mutates_args=())
+    with pytest.raises(RuntimeError, match="return a copy"):
+        same(x)
+    alone = library.custom_op("test_library::alone", lambda x: x * 2, mutates_args=())
+    y = alone(rushlight.ones(2, requires_grad=True))
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        y.sum().backward()
+
+
+def test_operators_are_checked():
+    x = rushlight.randn(3, requires_grad=True)
+    names = ("test_schema", "test_autograd_registration", "test_faketensor")
+    assert library.opcheck(sine, (x,), test_utils=names) == dict.fromkeys(names, "SUCCESS")
+    wrong = library.custom_op("test_library::wrong", lambda x: x.add_(1).clone(), mutates_args=())
+    wrong.register_fake(lambda x: rushlight.empty(7))
+    found = library.opcheck(wrong, (x,), test_utils=names, raise_exception=False)
+    assert ["writes to an argument" in str(found[names[0]]), "no gradient" in str(found[names[1]]),
+            "shape function" in str(found[names[2]])] == [True] * 3
+    with pytest.raises(library.OpCheckError, match="test_schema failed"):
+        library.opcheck(wrong, (x,), test_utils=names)
+
+
+def test_operators_of_differentiated_operations_and_casts():
+    op = library.triton_op("test_library::both", lambda x: x.sin() * 2, mutates_args=())
+    x = rushlight.ones(2, requires_grad=True)
+    op(x).sum().backward()
+    rushlight.testing.assert_close(x.grad, 2 * x.detach().cos())
+    with library._scoped_library("test_library", "FRAGMENT") as mine:
+        mine.define("thrice(Tensor x) -> Tensor")
+        mine.impl("thrice", lambda x: x * 3, "CompositeImplicitAutograd")
+    assert rushlight.autograd.grad(rushlight.ops.test_library.thrice(x).sum(), x)[0].tolist() == [3.0, 3.0]
+    cast = library.custom_op("test_library::cast", lambda x: x * 1, mutates_args=())
+    cast.register_autocast("cpu", rushlight.bfloat16)
+    assert cast(x).dtype is rushlight.float32
+    with rushlight.autocast("cpu", rushlight.bfloat16):
+        assert cast(x).dtype is rushlight.bfloat16

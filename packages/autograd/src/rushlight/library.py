@@ -6,14 +6,22 @@ its gradient. It is called as `rushlight.ops.namespace.name(...)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import rushlight
 from rushlight import Tensor, ops
+from rushlight._library.check import OpCheckError, opcheck
+from rushlight._library.schema import infer_schema, mutated_names, signature_of
 from rushlight.autograd import Function, is_grad_enabled, no_grad
+from rushlight.core import dispatch
 
-__all__ = ["CustomOpDef", "Library", "custom_op", "define", "impl", "register_autograd", "register_fake"]
+__all__ = ["CustomOpDef", "Library", "OpCheckError", "custom_op", "define", "impl", "impl_abstract", "infer_schema",
+           "opcheck", "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_vmap",
+           "triton_op"]
 
 _DEFINED: dict[str, CustomOpDef] = {}
 _ANY_DEVICE = "default"
@@ -26,20 +34,83 @@ class CustomOpDef:
         namespace, separator, name = qualname.partition("::")
         if not (separator and namespace.isidentifier() and name.isidentifier()):
             raise ValueError(f"an operator's name must be 'namespace::name', got {qualname!r}")
-        self._qualname, self.default = qualname, self
+        self._qualname, self._name = qualname, f"{namespace}.{name}"
+        self.default = self._opoverload = self
+        self._signature: str | None = None  # what follows the name in the schema
+        self._mutated: tuple[str, ...] = ()
+        self._apart = False  # must results lie in memory of their own?
+        self._composed: Callable | None = None  # what computes it by operations that are differentiated themselves
         self._kernels: dict[str, Callable] = {}
         self._backward: Callable | None = None
         self._setup_context: Callable | None = None
+        self._vmap: Callable | None = None
+        self._casts: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
+    def __str__(self) -> str:
+        return f"{self._name}.default"
+
+    @property
+    def _schema(self) -> str:
+        return f"{self._qualname}{self._signature or '(...)'}"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._casts:
+            args, kwargs = self._cast(args, kwargs)
+        if self._composed is not None:
+            return self._composed(*args, **kwargs)
         values = [*args, *kwargs.values()]
-        if self._backward is None or not is_grad_enabled() or not any(map(_records, values)):
-            with no_grad():
-                return self._kernel(values)(*args, **kwargs)
-        return _Differentiable.apply(self, tuple(kwargs), *values)
+        recorded = is_grad_enabled() and any(map(_records, values)) and (self._apart or self._backward is not None)
+        if recorded or dispatch.current() is not None and any(isinstance(x, Tensor) for x in values):
+            return _Differentiable.apply(self, tuple(kwargs), *values)
+        with no_grad():
+            return self._run(args, kwargs)
+
+    def _run(self, args: tuple, kwargs: dict) -> Any:
+        """Compute it."""
+        values = [*args, *kwargs.values()]
+        kernel = self._kernel(values)
+        written = [x for name, x in self._arguments(kernel, args, kwargs).items() if name in self._mutated]
+        before = [x._version for x in written]
+        found = kernel(*args, **kwargs)
+        for x, version in zip(written, before):
+            if x._version == version:  # it was written to by somebody who does not tell, such as numpy
+                x.storage().version += 1
+        if self._apart:
+            self._check_apart(values, found)
+        return found
+
+    def _arguments(self, kernel: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+        """The tensors among the arguments, by name, where some are written to."""
+        if not self._mutated:
+            return {}
+        bound = signature_of(kernel).bind(*args, **kwargs).arguments
+        return {name: x for name, x in bound.items() if isinstance(x, Tensor)}
+
+    def _check_apart(self, values: list, found: Any) -> None:
+        taken = {x.untyped_storage().data_ptr() for x in values if _has_memory(x)}
+        for x in found if isinstance(found, (tuple, list)) else (found,):
+            if not _has_memory(x):
+                continue
+            place = x.untyped_storage().data_ptr()
+            if place in taken:
+                raise RuntimeError(f"{self._qualname}: a result may not be an argument of the operator, nor share "
+                                   "memory with one or with another result; return a copy: x.clone()")
+            taken.add(place)
+
+    def _cast(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """The arguments as a region of autocast wants them."""
+
+        def cast(x: Any) -> Any:
+            if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype is rushlight.float64:
+                return x
+            kind = self._casts.get(x.device.type)
+            active = kind is not None and rushlight.is_autocast_enabled(x.device.type)
+            return x.to(kind) if active else x
+
+        return tuple(map(cast, args)), {key: cast(x) for key, x in kwargs.items()}
 
     def _kernel(self, values: list) -> Callable:
         devices = {value.device.type for value in values if isinstance(value, Tensor)}
@@ -71,6 +142,25 @@ class CustomOpDef:
         saves what it needs."""
         self._backward, self._setup_context = backward, setup_context
 
+    def register_vmap(self, func: Callable | None = None) -> Callable:
+        """Enter what `vmap` calls: `func(info, in_dims, *args)` gives the results and their batch dimensions. Without
+        it the operator is called for each sample.
+        """
+
+        def enter(function: Callable) -> Callable:
+            self._vmap = function
+            return function
+
+        return enter if func is None else enter(func)
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """Cast floating-point arguments to a dtype in regions of autocast."""
+        self._casts[device_type] = cast_inputs
+
+
+def _has_memory(x: Any) -> bool:
+    return isinstance(x, Tensor) and bool(x.numel()) and x.device.type != "meta"
+
 
 def _records(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
@@ -83,21 +173,45 @@ def _device(key: str | None) -> str:
 
 
 class _Differentiable(Function):
-    """The call of an operator that is recorded."""
+    """The call of an operator that is recorded, or made inside of a transform."""
 
     @staticmethod
-    def forward(ctx: Any, op: CustomOpDef, names: tuple[str, ...], *values: Any) -> Any:
-        count = len(values) - len(names)
-        output = op._kernel(list(values))(*values[:count], **dict(zip(names, values[count:])))
-        ctx._op = op
-        if op._setup_context is not None:
-            op._setup_context(ctx, values, output)
-        return output
+    def forward(op: CustomOpDef, names: tuple[str, ...], *values: Any) -> Any:
+        return op._run(*_split(names, values))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        ctx._op, _, *values = inputs
+        if ctx._op._setup_context is not None:
+            ctx._op._setup_context(ctx, tuple(values), output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple:
+        if ctx._op._backward is None:
+            raise RuntimeError(f"Trying to backward through {ctx._op} but no autograd formula was registered. Please "
+                               "use register_autograd to add one.")
         found = ctx._op._backward(ctx, *grads)
         return (None, None, *(found if isinstance(found, tuple) else (found,)))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, op: CustomOpDef, names: tuple[str, ...], *values: Any) -> Any:
+        args, kwargs = _split(names, values)
+        if op._vmap is not None:
+            return op._vmap(info, in_dims[2:], *args, **kwargs)
+        made = []
+        for k in range(info.batch_size):
+            sample = [x if dim is None else x.select(dim, k) for x, dim in zip(values, in_dims[2:])]
+            args, kwargs = _split(names, tuple(sample))
+            made.append(op(*args, **kwargs))
+        if isinstance(made[0], (tuple, list)):
+            return tuple([rushlight.stack(column) for column in zip(*made)]), (0,) * len(made[0])
+        return rushlight.stack(made), 0
+
+
+def _split(names: tuple[str, ...], values: tuple) -> tuple[tuple, dict]:
+    """Arguments by position and by name."""
+    count = len(values) - len(names)
+    return values[:count], dict(zip(names, values[count:]))
 
 
 def _named(op: str | CustomOpDef) -> CustomOpDef:
@@ -136,7 +250,13 @@ def custom_op(
     def enter(function: Callable) -> CustomOpDef:
         op = _named(name)
         op.register_kernel(device_types, function)
-        op.__doc__ = function.__doc__
+        op.__doc__, op._apart = function.__doc__, True
+        if schema is not None:
+            op._signature = schema
+        else:
+            with contextlib.suppress(ValueError):  # types may be left away
+                op._signature = infer_schema(function, mutates_args=mutates_args)
+        op._mutated = mutated_names(function, mutates_args)
         return op
 
     return enter if fn is None else enter(fn)
@@ -144,12 +264,18 @@ def custom_op(
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
     """Announce an operator; kernels come by `impl`. The schema is a note for readers: Python calls need none."""
-    _named(qualname)
+    _named(qualname)._signature = schema
 
 
 def impl(qualname: str, types: Any, func: Callable | None = None, *, lib: Any = None) -> Callable:
     """Enter the function that computes an operator on device types ("cpu", "cuda", "default"); also as decorator."""
     return _named(qualname).register_kernel(types, func)
+
+
+def register_kernel(op: str | CustomOpDef, device_types: Any, func: Callable | None = None, /, *, lib: Any = None
+                    ) -> Callable:
+    """Enter the function that computes an operator on device types; also as decorator."""
+    return _named(op).register_kernel(device_types, func)
 
 
 def register_fake(op: str | CustomOpDef, func: Callable | None = None, /, **options: Any) -> Callable:
@@ -164,6 +290,34 @@ def register_autograd(
     _named(op).register_autograd(backward, setup_context=setup_context)
 
 
+def register_vmap(op: str | CustomOpDef, func: Callable | None = None, /, *, lib: Any = None) -> Callable:
+    """Enter what `vmap` calls for an operator: see `CustomOpDef.register_vmap`; also as decorator."""
+    return _named(op).register_vmap(func)
+
+
+def register_autocast(op: str | CustomOpDef, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Cast floating-point arguments of an operator in regions of autocast."""
+    _named(op).register_autocast(device_type, cast_inputs)
+
+
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None
+              ) -> Any:
+    """Make an operator of a function that consists of operations which are differentiated and compiled themselves."""
+
+    def enter(function: Callable) -> CustomOpDef:
+        op = custom_op(name, function, mutates_args=mutates_args, schema=schema)
+        op._composed = function
+        return op
+
+    return enter if fn is None else enter(fn)
+
+
+def impl_abstract(qualname: str, func: Callable | None = None, *, lib: Any = None) -> Callable:
+    """The earlier name of `register_fake`."""
+    warnings.warn("impl_abstract was renamed to register_fake", FutureWarning, stacklevel=2)
+    return register_fake(qualname, func)
+
+
 class Library:
     """A namespace to enter operators in: `Library("mine", "DEF")`."""
 
@@ -174,11 +328,21 @@ class Library:
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Announce the operator of a schema such as `"twice(Tensor x) -> Tensor"`; gives its name."""
-        name = schema.partition("(")[0].strip()
-        _named(f"{self.ns}::{name}")
-        return name
+        name, parenthesis, rest = schema.partition("(")
+        _named(f"{self.ns}::{name.strip()}")._signature = parenthesis + rest
+        return name.strip()
 
     def impl(self, op_name: str, fn: Callable, dispatch_key: str = "", **options: Any) -> None:
         """Enter the function that computes an operator for a dispatch key such as "CPU" or "Meta"."""
         name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
-        _named(name).register_kernel(dispatch_key or self.dispatch_key or None, fn)
+        key = dispatch_key or self.dispatch_key or None
+        op = _named(name)
+        op.register_kernel(key, fn)
+        if key in ("CompositeImplicitAutograd", "Autograd"):
+            op._composed = fn
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A `Library` for a block; its operators stay."""
+    yield Library(*args, **kwargs)
