@@ -92,9 +92,12 @@ class Builder:
             raise Abort(f"a {type(value.obj).__name__} that outlives the call")
         return self.writer.literal(value.obj)
 
-    def _assign(self, expression: str) -> str:
-        name = f"r{self._names}"
+    def _name(self) -> str:
         self._names += 1
+        return f"r{self._names - 1}"
+
+    def _assign(self, expression: str) -> str:
+        name = self._name()
         self.lines.append(f"{name} = {expression}")
         return name
 
@@ -122,6 +125,8 @@ class Builder:
                 return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
             case DictV():
                 items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
+                if value.attrs:
+                    return self._with_attributes(value, items)
                 kind = "" if value.kind is dict else self.writer.hold(value.kind)
                 if value.kind is defaultdict:
                     return self._assign(f"{kind}({self.build(value.missing())}, {{{items}}})")
@@ -157,6 +162,11 @@ class Builder:
             slot = isinstance(getattr(value.cls, key, None), MemberDescriptorType)
             self.lines.append(f"set_slot({name}, {key!r}, {self.build(item)})" if slot else
                               f"{name}.__dict__[{key!r}] = {self.build(item)}")
+        return name
+
+    def _with_attributes(self, value: DictV, items: str) -> str:
+        name = self._assign(f"{self.writer.hold(value.kind)}({{{items}}})")
+        self.lines += [f"{name}.{key} = {self.build(item)}" for key, item in value.attrs.items()]
         return name
 
     def _cell(self, value: CellV) -> str:

@@ -15,10 +15,14 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.memory import changed_by
 from rushlight.compiler.capture.places import standing_at
 from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.state import grad_mode
 from rushlight.compiler.capture.value import NONE, Obj, Special, TensorV, Value
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.session import Session
+
+
+Call = Callable[["Session", Value, list[Value], dict[str, Value]], Value]
 
 
 class Deferred(NamedTuple):
@@ -37,14 +41,21 @@ class Deferred(NamedTuple):
     flush: list
 
 
-def optimizer_step(session: Session, fn: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def optimizer_step(session: Session, call: Call, fn: FunctionType, args: list[Value],
+                   kwargs: dict[str, Value]) -> Value | None:
     """`optimizer.step()` of an optimizer of ours that nobody watches; None for other calls."""
-    if len(args) != 1 or kwargs or not isinstance(args[0], Obj) or args[0].source is None:
+    closure = dict(enumerate(args[1:])).get(0, kwargs.get("closure"))
+    if len(args) > 2 or kwargs.keys() - {"closure"} or not isinstance(args[0], Obj) or args[0].source is None:
         return None
     if not session.type_of(args[0]).__module__.startswith("rushlight.optim"):
         return None
-    put_off(session, fn, (args[0],), _checked(session, args[0]), False)
-    return NONE
+    owner, loss = _checked(session, args[0]), NONE
+    if closure is not None and not (isinstance(closure, Obj) and closure.obj is None):
+        with grad_mode(True):
+            loss = call(session, closure, [], {})
+        _checked(session, args[0])
+    put_off(session, fn, (args[0],), owner, False)
+    return loss
 
 
 _SCALER_STATE = ("_scale", "_growth_tracker", "_stages", "_found_inf")

@@ -41,6 +41,7 @@ class Epilogue(Builder):
         starts = [0]
         lines: list[str] = []
         self._decisions()
+        decided = list(self.outputs)
         for call in session.deferred:
             self._segment(call.flush, done, call.writes, session.gradients.log[gradients:call.gradients])
             done, gradients = call.writes, call.gradients
@@ -61,7 +62,7 @@ class Epilogue(Builder):
         self._keep_checks()
         history.check(recorder, self.outputs, self.changed, session.hooks.keys() | session.retained.keys())
         self.writer.held.update(replay.FUNCTIONS)
-        self._cut(starts)
+        self._cut(starts, [*decided, *[self.outputs[int(name[1:])] for name in self.wrong]])
         return text
 
     def _decisions(self) -> None:
@@ -84,6 +85,11 @@ class Epilogue(Builder):
                     continue  # nobody has seen it yet
                 if target._meta.requires_grad:
                     raise Abort("a tensor with a history that is changed after a call that saw it")
+            if new is not None and new._parent is target:
+                data = self._name()
+                effects += [f"write_back({name}, {self._output(value, None)}, 0)", f"{data} = {name}.data",
+                            f"written({data}, {new._count})", f"{name}.data = {data}"]
+                continue
             if new is not None:
                 effects.append(f"{name}.data = {self.build(self.recorder.value_of(new))}")
                 continue
@@ -113,16 +119,15 @@ class Epilogue(Builder):
             effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
         self.lines += effects
 
-    def _cut(self, starts: list[int]) -> None:
-        """Cut the graph into stages where it has several."""
+    def _cut(self, starts: list[int], looked_at: list[GraphValue]) -> None:
+        """Cut the graph into stages where it has several; some values are looked at before anything is changed."""
         recorder = self.recorder
         if not recorder.stages.births:
             self.names = [f"o{i}" for i in range(len(self.outputs))]
             recorder.graph.output(self.outputs)
             return
         stage = stages_of(recorder.graph, recorder.stages.births)
-        if any(stage[self.outputs[int(name[1:])]] for name in self.wrong) or self.decided and any(
-                stage[v] for v in self.outputs):
+        if any(stage[v] for v in looked_at):
             raise Abort("a check of values that come after an optimizer's step")
         parts = cut(recorder, self.outputs)
         for part in parts:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.symbolic import is_open
+from rushlight.compiler.capture.symbolic import is_open, symbol
 from rushlight.compiler.capture.value import Obj, TensorV, Value
 from rushlight.core import dtypes
 
@@ -109,7 +109,10 @@ def _now(x: LateV | Obj) -> Any:
 
 def _is_divisor(session: Session, x: Value) -> bool:
     """Is it a number that is known not to be 0?"""
-    return isinstance(x, Obj) and type(x.obj) in (int, float) and session.concrete(x) != 0
+    if not isinstance(x, Obj) or type(x.obj) not in (int, float):
+        return False
+    sym = symbol(x)
+    return session.concrete(x) != 0 if sym is None else bool(sym)
 
 
 _ARITHMETIC = {"/": operator.truediv, "+": operator.add, "-": operator.sub, "*": operator.mul}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+from abc import ABCMeta
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
@@ -48,6 +49,9 @@ BY_VALUE = frozenset((int, float, bool, complex, str, bytes, type(None), type(..
 BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, memory_format, layout,
                enum.Enum)
 
+# What a class may not define itself if its instances are to behave as dicts do.
+DICT_PROTOCOL = sorted({*dict.__dict__, "__missing__"} - {"__new__", "__init__", "__doc__", "__repr__", "__sizeof__"})
+
 STEP_LIMIT = 400_000
 DEPTH_LIMIT = 80
 
@@ -80,6 +84,7 @@ class Session:
         self.hooks: dict[GraphValue, dict[int, Value]] = {}  # of tensors that the program computed
         self.hooked = 0  # how many were registered
         self.retained: dict[GraphValue, Tracer] = {}  # tensors whose `grad` is kept
+        self._dict_classes: dict[type, bool] = {}
         self.steps = 0
         self.exports = False  # is the graph to be a program of its own, for `is_exporting`?
 
@@ -247,9 +252,29 @@ class Session:
         """The view of a dict, OrderedDict or defaultdict, None for anything else."""
         if type(value) is DictV:
             return value
-        if type(value) is Obj and is_dict(type(value.obj)):
+        if type(value) is Obj and self.is_dict(type(value.obj)):
             return self._view(value, DictV)
         return None
+
+    def is_dict(self, cls: type) -> bool:
+        """Do instances of a class behave as dicts do? The program depends on that, where it is a class of a program."""
+        if is_dict(cls):
+            return True
+        if not issubclass(cls, dict) or type(cls) not in (type, ABCMeta):
+            return False
+        if cls not in self._dict_classes:
+            self._dict_classes[cls] = self._adds_nothing(cls)
+        return self._dict_classes[cls]
+
+    def _adds_nothing(self, cls: type) -> bool:
+        between = self.tree.mro(cls)[:cls.__mro__.index(dict)]
+        if any(name in c.__dict__ for c in between for name in DICT_PROTOCOL):
+            return False
+        for c in between:
+            node = self.tree.constant(c).child("class_vars", None, c.__dict__)
+            for name in DICT_PROTOCOL:
+                node.check("lacks", str, name)
+        return True
 
     def as_set(self, value: Value) -> ExistingSetV | None:
         """The view of a set that existed before the call, None for anything else."""
@@ -345,5 +370,4 @@ def is_dict(cls: type) -> bool:
     if not issubclass(cls, dict) or not cls.__module__.startswith("rushlight."):
         return False
     between = cls.__mro__[:cls.__mro__.index(dict)]
-    protocol = {*dict.__dict__, "__missing__"} - {"__new__", "__init__", "__doc__"}
-    return not any(name in c.__dict__ for c in between for name in protocol)
+    return not any(name in c.__dict__ for c in between for name in DICT_PROTOCOL)

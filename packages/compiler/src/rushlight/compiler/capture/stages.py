@@ -126,6 +126,12 @@ class Stages:
         root._node = self.recorder.new_input(root)
         self.births[root._node] = len(self.changes)
 
+    def put_back(self, target: Tracer, data: Tracer) -> None:
+        """A tensor gets its own `data`, after that was changed: `p.data -= ...`."""
+        if not data._count:
+            raise Abort("setting data of a tensor to its own")
+        self.memory[target] = data
+
     def written(self, root: Tracer, before: Value | None, after: Value) -> None:
         """The program writes to a tensor, which was `before` and is `after`."""
         if before is not None:
@@ -200,7 +206,7 @@ class _Later:
                 nodes.append(node)
                 live.update(x for x in node.inputs if isinstance(x, Value))
         for node in reversed(nodes):
-            if _may_fail(node) and _check(node) not in self.checked:
+            if may_fail(node) and _check(node) not in self.checked:
                 self._check_early(node)
             self._copy(node)
         for v in outputs:
@@ -261,7 +267,7 @@ class _Later:
 _NEVER_FAIL = frozenset(("convert", "cat", "stack", "copy_", "full", "empty"))
 
 
-def _may_fail(node: Node) -> bool:
+def may_fail(node: Node) -> bool:
     """Does a call fail for some values: indices out of range, integers divided by zero, singular matrices?"""
     op = node.op
     if op.kind == "view" or op.name in _NEVER_FAIL:

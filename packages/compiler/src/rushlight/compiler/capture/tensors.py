@@ -212,8 +212,7 @@ class Recorder(Transformed):
             metas = _with_grad(metas, records[0])
             return self.tracer(metas, self.graph.call(op, nodes, params, metas))
         metas = tuple([_with_grad(m, r) for m, r in zip(metas, records)])
-        results = self.graph.call(op, nodes, params, metas)
-        return tuple([self.tracer(m, n) for m, n in zip(metas, results)])
+        return tuple([self.tracer(m, n) for m, n in zip(metas, self.graph.call(op, nodes, params, metas))])
 
     def _draw(self, item: Draw) -> Tracer:
         """A random tensor: made before the graph runs, and one of its inputs."""
@@ -339,6 +338,9 @@ class Recorder(Transformed):
     def replace(self, target: Tracer, new: Tracer) -> None:
         """`target.data = new`: an existing tensor gets the memory of one that the program made."""
         a, b = target._meta, new._meta
+        if new._parent is target and new._step.silent:
+            self.stages.put_back(target, new)
+            return
         if target._origin is None or new._origin is not None or new._parent is not None or new._meta.requires_grad:
             raise Abort("setting data to a tensor that existed before, or to a view")
         if new._views or (a.dtype, a.shape, a.strides, a.device) != (

@@ -125,12 +125,13 @@ class DictV(Value):
     matters is the whole dict `complete`.
     """
 
-    __slots__ = ("base", "source", "entries", "complete", "log", "kind", "shape", "factory")
+    __slots__ = ("base", "source", "entries", "complete", "log", "kind", "shape", "factory", "attrs")
 
     def __init__(self, entries: dict[Any, Value] | None = None, base: dict | None = None, source: Source | None = None,
                  kind: type = dict) -> None:
         self.base, self.source, self.kind = base, source, kind
         self.factory: Value | None = None  # of a defaultdict
+        self.attrs: dict[str, Value] = {}  # of an OrderedDict that the program made
         self.entries: dict[Any, Value | None] = {} if entries is None else entries
         self.complete = base is None
         self.shape = 0  # counts insertions and deletions

@@ -9,7 +9,7 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.opcodes.table import op
-from rushlight.compiler.capture.semantics import compare, container, iterate, methods, sets, stores
+from rushlight.compiler.capture.semantics import compare, container, copies, iterate, methods, sets, stores
 from rushlight.compiler.capture.session import raise_
 from rushlight.compiler.capture.symbolic import part
 from rushlight.compiler.capture.value import SetV, TupleV, Value, constant
@@ -205,7 +205,7 @@ def unpack_ex(frame: Frame, arg: int) -> None:
 
 def text_of(frame: Frame, value: Value, conversion: Callable | None) -> str:
     """A value as an f-string shows it; only of plain values."""
-    obj = frame.session.plain(value)
+    obj = copies.plain(frame.session, value)
     if isinstance(obj, type):
         raise Abort("the text of a class")
     return conversion(obj) if conversion else obj

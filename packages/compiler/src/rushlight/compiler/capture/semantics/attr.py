@@ -13,6 +13,7 @@ from types import (
     MethodDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -45,6 +46,9 @@ from rushlight.compiler.capture.view import DictV, ListV
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
 MISSING = object()
+# The same function under different names: instances first look into their class, and then into themselves.
+GENERIC_LOOKUPS = frozenset((object.__getattribute__, tuple.__getattribute__, dict.__getattribute__,
+                             list.__getattribute__, SimpleNamespace.__getattribute__))
 
 
 def load(session: Session, value: Value, name: str) -> Value:
@@ -79,7 +83,7 @@ def load(session: Session, value: Value, name: str) -> Value:
             if type(obj) in allow.BUILTIN_TYPES:
                 return kinds.of_builtin(session, value, type(obj), name)
             if isinstance(obj, BaseException):
-                raise Abort("an attribute of an exception")
+                return kinds.of_exception(session, value, name)
             if (session.as_dict(value) or session.as_deque(value)) is not None and isinstance(
                     getattr(type(obj), name, None), MethodDescriptorType):
                 return BoundBuiltin(name, value)
@@ -94,6 +98,10 @@ def load(session: Session, value: Value, name: str) -> Value:
             return kinds.of_own_function(session, value, name)
         case TupleV() if value.kind is not tuple and name in getattr(value.kind, "_fields", ()):
             return value.items[value.kind._fields.index(name)]
+        case DictV() if value.attrs and name in value.attrs:
+            return value.attrs[name]
+        case DictV() if value.kind.__flags__ & HEAP_TYPE and not value.kind.__module__.startswith("rushlight."):
+            return _of_own_dict(session, value, name)
         case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():
             return kinds.of_builtin(session, value, session.type_of(value) if not isinstance(
                 value, (IterV, GeneratorV, CellV, BoundBuiltin)) else None, name)
@@ -203,7 +211,7 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
     if not allow.known_metaclass(type(cls)):
         raise Abort(f"an instance of a class with metaclass {type(cls).__name__}")
     getter, _ = lookup(session, cls, "__getattribute__")
-    if getter is not object.__getattribute__ and not (issubclass(cls, tuple) and getter is tuple.__getattribute__):
+    if getter not in GENERIC_LOOKUPS:
         raise Abort(f"{cls.__name__} defines __getattribute__")
     if name == "__class__":
         return constant(cls)
@@ -257,6 +265,18 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
     return _class_attribute(session, found, node)
 
 
+def _of_own_dict(session: Session, value: DictV, name: str) -> Value:
+    """An attribute of a dict, made by the program, of a class of the program."""
+    found, node = lookup(session, value.kind, name)
+    if found is MISSING:
+        return _fallback(session, value, value.kind, name, None)
+    if isinstance(found, MethodDescriptorType) and node is None:
+        return BoundBuiltin(name, value)
+    if isinstance(found, FunctionType) and node is not None:
+        return MethodV(session.lift(found, node), value)
+    raise Abort(f"attribute {name} of a {value.kind.__name__}")
+
+
 def _user_descriptor(session: Session, value: Value, cls: type, found: Any, node: Source | None) -> Value:
     if type(found) is cached_property and node is not None:
         return _cached(session, value, found, node)
@@ -284,6 +304,9 @@ def _fallback(session: Session, value: Value, cls: type, name: str, raised: Rais
         if raised is not None:
             raise raised
         return raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+    if hook is dict.__getitem__ and node is not None:
+        node.check_identity()
+        return call.call(session, constant(hook), [value, constant(name)], {})
     if not isinstance(hook, FunctionType):
         raise Abort(f"{cls.__name__}.__getattr__ is not a plain function")
     return call.call(session, session.lift(hook, node), [value, constant(name)], {})

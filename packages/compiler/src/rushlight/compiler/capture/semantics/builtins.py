@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.late import LateV
-from rushlight.compiler.capture.semantics import attr, compare, container, iterate, library, methods, stores
+from rushlight.compiler.capture.semantics import attr, compare, container, copies, iterate, library, methods, stores
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -278,9 +278,10 @@ def _vars(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 def _repr(session: Session, args: Args, kwargs: Kwargs) -> Value:
     value = args[0]
-    if not session.is_concrete(value) or isinstance(value, (SetV, TensorV)) or isinstance(session.plain(value), type):
+    obj = copies.plain(session, value)
+    if isinstance(value, (SetV, TensorV)) or isinstance(obj, type):
         raise Abort("the text of an object")
-    return constant(repr(session.plain(value)))
+    return constant(repr(obj))
 
 
 def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:

@@ -17,7 +17,17 @@ from typing import Any
 from rushlight.compiler.capture import allow, marks
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
-from rushlight.compiler.capture.semantics import attr, branches, builtins, classes, context, library, methods, tensor
+from rushlight.compiler.capture.semantics import (
+    attr,
+    branches,
+    builtins,
+    classes,
+    context,
+    library,
+    methods,
+    operators,
+    tensor,
+)
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
@@ -32,6 +42,7 @@ from rushlight.compiler.capture.value import (
     Value,
 )
 from rushlight.compiler.capture.view import DictV
+from rushlight.compiler.graph.custom import is_operator
 
 Kwargs = dict[str, Value]
 
@@ -80,6 +91,8 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         if fn.source is not None:
             fn.source.check_identity()
         return builtins.call(session, obj, args, kwargs)
+    if type(obj) is library.CACHED:
+        return library.cached(session, fn, args, kwargs)
     if type(obj) is partial:
         fn.source.check_type()
         if obj.__dict__:
@@ -88,6 +101,8 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         fixed = builtins.iterate_now(session, fn.source.read("attr", "args", obj.args))
         named = session.as_dict(fn.source.read("attr", "keywords", obj.keywords)).load()
         return call(session, inner, [*fixed, *args], {**named, **kwargs})
+    if is_operator(obj):
+        return operators.call(session, obj, args, kwargs)
     special = library.getter(session, fn)
     if special is not None:
         return call(session, special, args, kwargs)
@@ -128,6 +143,9 @@ def call_function(session: Session, fn: FunctionType, args: list[Value], kwargs:
         return tensor.native(session, fn, args, kwargs)
     if allow.is_opaque(fn):
         raise Abort(f"{fn.__module__}.{fn.__qualname__}")
+    chosen = library.dispatched(session, fn, args) if fn.__dict__ else None
+    if chosen is not None:
+        return call(session, chosen, args, kwargs)
     return interpret(session, fn, args, kwargs)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, container, context, iterate, library, methods, sets
-from rushlight.compiler.capture.session import Session, is_dict, raise_
+from rushlight.compiler.capture.semantics import attr, call, container, context, copies, iterate, library, methods, sets
+from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
     InstanceV,
@@ -50,7 +50,8 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
         raise Abort(f"making a {cls.__name__}")
     if issubclass(cls, enum.Enum):
         return _member(session, cls, args, kwargs)
-    if is_dict(cls) and cls.__init__ is dict.__init__:
+    if issubclass(cls, dict) and session.is_dict(cls) and all(
+            attr.lookup(session, cls, name)[0] is dict.__dict__[name] for name in ("__init__", "__new__")):
         return _dict(session, args, kwargs, cls)
     return _user_class(session, cls, args, kwargs)
 
@@ -76,6 +77,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
             return constant(Size([session.plain(x) for a in args for x in iterate.unpack(session, a)]))
         if cls is frozenset:
             return constant(frozenset(*[sets.keys_of(session, a) for a in args]))
+        if cls is str and len(args) == 1 and not kwargs:
+            return constant(str(copies.plain(session, args[0])))
         return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum, EnumType
 from typing import Any
 
 from rushlight.compiler.capture import allow
@@ -46,6 +47,8 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
     queue = session.as_deque(value)
     if queue is not None:
         return IterV(_deque_steps(queue))
+    if isinstance(value, Obj) and isinstance(value.obj, EnumType):
+        return IterV(iter([constant(member) for member in members(session, value)]))
     if isinstance(value, Obj):
         items = fixed_items(session, value)
         if items is not None:
@@ -59,6 +62,14 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
         if attr.lookup(session, cls, "__getitem__")[0] is attr.MISSING:
             return raise_(TypeError, f"'{cls.__name__}' object is not iterable")
     raise Abort(f"iterating over a {session.type_name(value)}")
+
+
+def members(session: Session, value: Obj) -> list[Enum]:
+    """The members of an enum, which never change, in order."""
+    cls = session.concrete(value)
+    if type(cls).__iter__ is not EnumType.__iter__ or type(cls).__len__ is not EnumType.__len__:
+        raise Abort(f"an enum of class {type(cls).__name__}")
+    return list(cls)
 
 
 def _special(session: Session, value: Value, name: str) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodDescriptorType, ModuleType
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
@@ -60,8 +60,9 @@ def of_own_function(session: Session, value: FunctionV, name: str) -> Value:
         plain = isinstance(value.wrapped, FunctionV) or isinstance(getattr(value.wrapped, "obj", None), FunctionType)
         if plain and name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return attr.load(session, value.wrapped, name)
-    elif name in ("__name__", "__qualname__"):
-        return constant(getattr(value.code, f"co_{name.strip('_')}"))
+    elif name in ("__name__", "__qualname__", "__doc__"):
+        return constant(getattr(FunctionType(value.code, {}, closure=value.code.co_freevars and tuple(
+            [CellType() for _ in value.code.co_freevars])), name))
     raise Abort(f"attribute {name} of a function made inside the program")
 
 
@@ -73,6 +74,15 @@ def of_method(session: Session, value: Obj, name: str) -> Value:
             return value.source.read("attr", name, part[name])
         return attr.load(session, value.source.read("attr", "__func__", value.obj.__func__), name)
     raise Abort(f"attribute {name} of a bound method")
+
+
+def of_exception(session: Session, value: Obj, name: str) -> Value:
+    """The arguments of an exception that the program caught."""
+    error = value.obj
+    plain = type(error).__flags__ & attr.IMMUTABLE_TYPE and all(map(allow.is_plain, error.args))
+    if name == "args" and plain and value.source is None:
+        return constant(error.args)
+    raise Abort(f"the attribute {name} of an exception")
 
 
 def of_leaf_object(session: Session, value: Obj, name: str) -> Value:
@@ -110,6 +120,9 @@ def of_enum(session: Session, value: Obj, name: str) -> Value:
 def of_builtin(session: Session, value: Value, kind: type | None, name: str) -> Value:
     if isinstance(value, CellV) and name == "cell_contents" and value.content is not None:
         return value.content
+    if isinstance(value, Obj) and isinstance(value.obj, (BuiltinFunctionType, MethodDescriptorType)) and name in (
+            "__name__", "__qualname__"):
+        return constant(getattr(session.concrete(value), name))
     if kind is not None:
         if name == "__class__":
             return constant(kind)

@@ -7,13 +7,15 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import attr, call, compare, container, iterate, methods
+from rushlight.compiler.capture.semantics import attr, call, compare, container, copies, iterate, methods, subgraphs
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import NONE, FunctionV, IterV, Obj, Special, TupleV, Value, constant
+from rushlight.compiler.capture.value import NONE, FunctionV, GeneratorV, IterV, Obj, Special, TupleV, Value, constant
 from rushlight.compiler.capture.view import DequeV, DictV
+from rushlight.core import dispatch
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -155,6 +157,34 @@ def _zip_longest(session: Session, args: Args, kwargs: Kwargs) -> Value:
     return IterV(TupleV(list(row)) for row in rows)
 
 
+def _groupby(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    """Groups as lists: programs that go on without looking at a group cannot tell."""
+    _plain_arguments(kwargs, "iterable", "key")
+    given = dict(zip(("iterable", "key"), args)) | kwargs
+    key = given.get("key", NONE)
+
+    def measure(x: Value) -> Value:
+        return x if key is NONE or isinstance(key, Obj) and key.obj is None else call.call(session, key, [x], {})
+
+    def groups() -> Iterator[Value]:
+        items: list[Value] = []
+        before: Value | None = None
+        for item in iterate.unpack(session, given["iterable"]):
+            now = measure(item)
+            if before is not None and not compare.same_or_equal(session, before, now):
+                yield TupleV([before, IterV(iter(items))])
+                items = []
+            if not items:
+                before = now
+            items.append(item)
+        if before is not None:
+            yield TupleV([before, IterV(iter(items))])
+
+    if isinstance(given["iterable"], (IterV, GeneratorV)):
+        raise Abort("groupby of an iterator")
+    return IterV(groups())
+
+
 # functools and operator
 
 
@@ -236,6 +266,41 @@ def getter(session: Session, value: Obj) -> Value | None:
     return make(session, [constant(x) for x in reduced[1]], {})
 
 
+def dispatched(session: Session, fn: FunctionType, args: Args) -> Value | None:
+    """The implementation that a function made by `functools.singledispatch` has for its first argument."""
+    choose = fn.__dict__.get("dispatch")
+    if fn.__globals__ is not vars(functools) or "registry" not in fn.__dict__ or choose is None or not args:
+        return None
+    cls = session.type_of(args[0])
+    found = choose(cls)
+    session.settings.append((functools.partial(choose, cls), found))
+    return Obj(found, session.tree.constant(found))
+
+
+CACHED: type = functools._lru_cache_wrapper
+
+
+def cached(session: Session, value: Obj, args: Args, kwargs: Kwargs) -> Value:
+    """A call of a function with an `lru_cache`: it must go on giving the very object that it gives now.
+
+    The function runs, unless it ran before, as it does in eager execution; it must have no effects that others see.
+    """
+    fn = value.obj
+    if value.source is not None:
+        value.source.check_identity()
+    positional, named = [session.plain(a) for a in args], {name: session.plain(x) for name, x in kwargs.items()}
+    printed = len(session.printed)
+    with subgraphs.apart(session, "a cached function"):
+        call.call(session, Obj(fn.__wrapped__, session.tree.constant(fn.__wrapped__)), args, kwargs)
+    if len(session.printed) != printed:
+        raise Abort("a cached function that prints")
+    bound = functools.partial(fn, *positional, **named)
+    with dispatch.push(None):
+        result = bound()
+    session.settings.append((bound, result))
+    return session.lift(result, session.tree.constant(result))
+
+
 # collections
 
 
@@ -260,8 +325,9 @@ CONSTRUCTORS: dict[Any, Callable] = {
     itertools.permutations: _combined(itertools.permutations), itertools.islice: _islice, itertools.count: _count,
     itertools.cycle: _cycle, itertools.repeat: _repeat, itertools.accumulate: _accumulate,
     itertools.pairwise: _pairwise, itertools.starmap: _starmap, itertools.takewhile: _while(True),
-    itertools.dropwhile: _while(False), itertools.zip_longest: _zip_longest,
+    itertools.dropwhile: _while(False), itertools.zip_longest: _zip_longest, itertools.groupby: _groupby,
     functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
 }
-PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper}  # None: interpret it
+# A handler that gives None leaves the function to be interpreted.
+PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper, **copies.FUNCTIONS}
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce}

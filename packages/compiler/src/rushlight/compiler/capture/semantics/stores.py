@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 from rushlight.compiler.capture import allow, leaves
@@ -9,6 +10,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import attr, call, functions
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import ContextV, InstanceV, Obj, TensorV, Value, constant
+from rushlight.compiler.capture.view import DictV
 
 
 def store(session: Session, target: Value, name: str, value: Value) -> None:
@@ -25,6 +27,11 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
             session.gradients.write(session, target.tracer, value)
         else:
             raise Abort(f"setting {name} of a tensor")
+        return
+    if isinstance(target, DictV) and target.base is None and target.kind is OrderedDict:
+        if hasattr(OrderedDict, name):
+            raise Abort(f"setting {name} of an OrderedDict")
+        target.attrs[name] = value
         return
     if isinstance(target, Obj) and isinstance(target.obj, ModuleType):
         target.source is None or target.source.check_identity()

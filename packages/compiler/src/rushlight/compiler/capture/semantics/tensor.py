@@ -116,13 +116,30 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
     if name in NEEDS_VALUE or name in allow.NOT_LEAF:
         raise Abort(f"{name} of a tensor")
     if kwargs.get("out") is not None and not (isinstance(kwargs["out"], Obj) and kwargs["out"].obj is None):
-        raise Abort("out=")
+        return _into(session, fn, args, dict(kwargs))
     sign = _ARITHMETIC.get(name.rstrip("_"))
     if sign is not None and len(args) == 2 and isinstance(args[0], TensorV) and not kwargs:
         args = [args[0], symbolic.as_tensor(session.recorder, sign, args[1], args[0]) or args[1]]
     positional = [unwrap(session, a) for a in args]
     named = {k: unwrap(session, v) for k, v in kwargs.items()}
     return _natively(session, fn, *positional, **named)
+
+
+def _into(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A call with `out=`: the result is copied into a tensor that fits."""
+    out = kwargs.pop("out")
+    result = native(session, fn, args, kwargs)
+    if not isinstance(out, TensorV) or not isinstance(result, TensorV):
+        raise Abort("out= for several results")
+    a, b = out.tracer, result.tracer
+    operands = [x.tracer for x in (*args, *kwargs.values()) if isinstance(x, TensorV)]
+    if (a._meta.shape, a._meta.dtype, a._meta.device) != (b._meta.shape, b._meta.dtype, b._meta.device):
+        raise Abort("out= of another form than the result")
+    if b._parent is not None or b._origin is not None or any(x._meta.requires_grad for x in (a, b, *operands)) or any(
+            x._root is a._root for x in operands):
+        raise Abort("out= with gradients, views, or an operand")
+    a.copy_(b)
+    return out
 
 
 def _natively(session: Session, fn: Callable, *args: Any, **kwargs: Any) -> Value:
