@@ -24,7 +24,8 @@ def value_names(graph: Graph, inputs: list[str]) -> dict[Value, str]:
         enter(value, name)
     for node in graph.nodes:
         for value in node.outputs:
-            enter(value, node.op.name if len(node.outputs) == 1 else f"{node.op.name}_{value.index}")
+            name = node.op.name.rpartition(".")[2]
+            enter(value, name if len(node.outputs) == 1 else f"{name}_{value.index}")
     return names
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.compiler.graph.custom import CustomOp, unpacked
 from rushlight.compiler.graph.facts import Fixed, Undecided
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes.apart import stated, taken_apart
@@ -145,7 +146,9 @@ def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[
         return (elementwise.write(o, op, operands, node.outputs[0].meta.dtype),)
     if row is not None:
         try:
-            made = row(o, *operands, **dict(zip(op.params, node.params)))
+            args, kwargs = unpacked(node.params[0], operands) if isinstance(op, CustomOp) else (
+                operands, dict(zip(op.params, node.params)))
+            made = row(o, *args, **kwargs)
             results = made if isinstance(made, tuple) else (made,)
             if not any(ref is None and value in needed for ref, value in zip(results, node.outputs)):
                 return results
@@ -159,7 +162,7 @@ def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[
                 raise refusal from None
     if op.decomposition is not None:
         return _apart(o, node, operands)
-    raise Refused(REASONS[op])
+    raise Refused(REASONS.get(op, "it is no operation of rushlight's; custom_translation_table can say what it is"))
 
 
 def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:

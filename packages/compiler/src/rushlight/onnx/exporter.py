@@ -14,6 +14,7 @@ import numpy as np
 
 import rushlight
 from rushlight.compiler.capture import allow
+from rushlight.compiler.graph.custom import custom_op, is_operator
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import eliminate_dead
 from rushlight.core.meta import Symbolic
@@ -250,7 +251,7 @@ def _rows(table: Mapping[Any, Callable] | None) -> dict[Op, Callable]:
     """The caller's own rows, by op."""
     found = {}
     for key, function in (table or {}).items():
-        op = key if isinstance(key, Op) else REGISTRY.get(key)
+        op = custom_op(key) if is_operator(key) else key if isinstance(key, Op) else REGISTRY.get(key)
         if op is None:
             raise ValueError(f"onnx.export: custom_translation_table names {key!r}, which is no operation")
         found[op] = function

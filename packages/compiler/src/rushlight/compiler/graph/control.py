@@ -15,11 +15,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import rushlight
+from rushlight.compiler.graph import custom
 from rushlight.compiler.graph.interpret import Interpreter
 from rushlight.compiler.graph.ir import Graph, Node, Value
-from rushlight.core import dispatch, dtypes
+from rushlight.compiler.graph.keeper import keeper
+from rushlight.core import dtypes
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import HANDLERS, Op, lookup
+from rushlight.core.op import Op, lookup
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,9 +32,9 @@ class Control(Op):
 
     def apply(self, operands: tuple, params: tuple = ()) -> Any:
         """Run the graphs, operation by operation."""
-        for handler in reversed(dispatch.handlers()) if HANDLERS else ():
-            if getattr(handler, "control", None) is not None:  # a capture in which nothing may depend on data
-                return handler.control(handler, self, operands, params)
+        keep = keeper()
+        if keep is not None:
+            return keep(self, operands, params)
         found = self.compute(operands, *params)
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -177,7 +179,12 @@ CONTROL: dict[str, Control] = {op.name: op for op in (
 
 
 def op_named(name: str) -> Op:
-    """The op of a name: one of these, or of the registry. KeyError when there is none."""
+    """The op of a name: one of these, one of `rushlight.library`, or of the registry. KeyError when there is none."""
+    if "." in name:
+        found = custom.named(name)
+        if found is None:
+            raise KeyError(f"the operator {name.replace('.', '::')} is not registered here; see rushlight.library")
+        return found
     return CONTROL.get(name) or lookup(name)
 
 

@@ -154,7 +154,7 @@ def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) ->
         statement = ast.parse(call.strip()).body[0]
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             raise ValueError(f"not an op call: {line!r}")
-        op = op_named(statement.value.func.id)
+        op = op_named(ast.unparse(statement.value.func))
         operands = tuple([value_of(a) for a in statement.value.args])
         params = {k.arg: param(k.value) for k in statement.value.keywords}
         target = statement.targets[0]
