@@ -5,6 +5,7 @@ small program.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from rushlight.autograd.modes import mode
@@ -21,8 +22,8 @@ def recording(region: Any) -> Callable[[list], list]:
     The node gets an edge per input that has a gradient, what is saved with its versions, and the inputs that only a
     differentiated backward pass reads.
     """
-    ins = [f"x{i}" for i in range(len(region.graph.inputs))]
-    outs = [f"r{i}" for i in range(len(region.graph.outputs))]
+    ins = [f"x{i}" for i in range(region.inputs)]
+    outs = [f"r{i}" for i in range(region.count)]
     extra = [f"r{i}" for i in range(len(outs), len(outs) + region.extra)]
     aliased = [i for i in region.saved_outputs if i < len(outs)]
     saved = [f"x{i}" for i in region.saved_inputs]
@@ -63,8 +64,14 @@ def recording(region: Any) -> Callable[[list], list]:
         "node_class": region.node_class,
         "unusual": region.unusual,
     }
-    exec(compile("\n".join(lines), "<rushlight region>", "exec"), namespace)  # noqa: S102  our own text
+    exec(_code("\n".join(lines)), namespace)  # noqa: S102  our own text
     return namespace["record"]
+
+
+@lru_cache(256)
+def _code(text: str) -> Any:
+    """The code of a text: that of a program for other sizes is the same."""
+    return compile(text, "<rushlight region>", "exec")
 
 
 def _version(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Region:
         self._lock = threading.Lock()
         forward = compile_pure(parts.forward)
         self.forward = getattr(forward, "consume", forward)
-        self.count = len(graph.outputs)
+        self.inputs, self.count = len(graph.inputs), len(graph.outputs)
         self.extra = len(parts.forward.outputs) - self.count
         self.saved_inputs, self.saved_outputs = parts.saved_inputs, parts.saved_outputs
         computed = [parts.forward.outputs[i] for i in parts.saved_outputs]
@@ -82,7 +83,8 @@ class Region:
     def at(self, values: Values, compile_pure: Callable[[Graph], Run]) -> Region:
         """The region for some sizes, where those of its graph are open; `compile_pure` compiles its parts for them."""
         made = copy(self)
-        made.graph = values.graph(self.graph)
+        del made.__dict__["graph"]
+        made._again_at = lambda: values.graph(self.graph)
         made.tangents = [values.meta(m) for m in self.tangents]
         made._compile, made._backward, made._lock = compile_pure, {}, threading.Lock()
         forward = compile_pure(self.parts.forward)
@@ -91,6 +93,11 @@ class Region:
         made.node_class = type(self.node_class.__name__, (CompiledNode,), members)
         made.call = recording(made)
         return made
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The program for these sizes, which is hardly ever needed operation by operation."""
+        return self._again_at()
 
     @property
     def parts(self) -> Partition:
@@ -174,7 +181,7 @@ class CompiledNode(Node):
     @property
     def next_functions(self) -> tuple:
         edges = dict(zip(self.region.wanted, self.edges))
-        return tuple([edges.get(i, (None, 0)) for i in range(len(self.region.graph.inputs))])
+        return tuple([edges.get(i, (None, 0)) for i in range(self.region.inputs)])
 
 
 def _tangent(x: Tensor, m: Meta) -> Tensor:

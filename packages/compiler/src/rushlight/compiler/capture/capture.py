@@ -59,6 +59,7 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
     fixed: dict[Place, str] = {}
     while True:
         sizes = Sizes(policy, fixed)
+        sizes.facts.learnt = {}
         try:
             entry = _capture(sizes, fn, args, kwargs, backend, options, fallback, otherwise)
             break
@@ -67,7 +68,9 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
         except (Abort, Exception) as error:
             if not sizes.places:
                 raise
-            fixed |= dict.fromkeys(sizes.places, str(error))
+            if not sizes.facts.learnt:
+                fixed |= dict.fromkeys(sizes.places, str(error))
+        fixed |= {place: why for atom, why in sizes.facts.learnt.items() for place in sizes.places_of([atom])}
     sizes.check_marks()
     policy.learn(sizes)
     return entry
@@ -97,6 +100,8 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
     finally:
         state.restore(saved)
     require_aliasing(session)
+    if sizes.facts.learnt:
+        raise Fixed(frozenset(), "numbers are needed")
     sizes.facts.open = False
     if region:
         fallback, otherwise = regions.again(fallback), None

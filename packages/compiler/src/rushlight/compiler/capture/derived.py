@@ -41,7 +41,8 @@ class Derived:
 def fix(root: Source | Sym) -> None:
     """Make a number count by its value."""
     if isinstance(root, Sym):
-        root.facts.fix(root.terms, "its value counts")
+        root.facts.need(root.terms, "its value counts")
+        return
     number = root.example
     if number != number:
         raise Abort("control over a NaN")

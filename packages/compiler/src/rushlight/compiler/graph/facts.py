@@ -62,6 +62,7 @@ class Facts:
         self.settled: dict[tuple, tuple[Terms, str, bool]] = {}  # guards that hold whenever these facts are used
         self.open = True  # does the capture go on?
         self.fractions = False  # may floats be computed from sizes? See `SymFloat`
+        self.learnt: dict[Atom, str] | None = None  # where captures note atoms that must be numbers, and why
         self._symbols: dict[frozenset, Sym] = {}
         self._parts: dict[tuple, Atom] = {}
         self._same: dict[int, int] = {}  # atoms that are guarded to be equal to an earlier one
@@ -127,10 +128,8 @@ class Facts:
             x, y = self.evaluate(a), self.evaluate(b)
             low, high = -math.inf, math.inf
             if self.known(b, ">"):
-                if operator == "%":
-                    low, high = 0, self.range(b)[1] - 1
-                elif self.known(a, ">="):
-                    low, high = 0, self.range(a)[1]
+                least, most = self.range(b)
+                low, high = (0, most - 1) if operator == "%" else _quotients(self.range(a), least, most)
             hint = x // y if operator == "//" else x % y
             found = Atom(len(self.atoms), f"a{len(self.atoms)}", hint, low, high, None, (operator, a, b))
             self._parts[key] = found
@@ -234,7 +233,7 @@ class Facts:
         if len(names) == 1:
             atom = self.atoms[next(iter(names))]
             if atom.parts is None:
-                self.fix(terms, f"it must be {atom.hint}")
+                self.need(terms, f"it must be {atom.hint}")
             atom.low = atom.high = atom.hint
         if len(terms) == 2 and all(len(m) == 1 for m in terms) and sorted(terms.values()) == [-1, 1]:
             first, second = sorted(names)
@@ -256,6 +255,15 @@ class Facts:
             atom.low = max(atom.low, -(rest // factor))
         else:
             atom.high = min(atom.high, rest // -factor)
+
+    def need(self, terms: Terms, why: str) -> None:
+        """The number behind a polynomial is needed. A capture that notes such goes on with it, to learn of others too,
+        and then starts again.
+        """
+        if not self.open or self.learnt is None:
+            self.fix(terms, why)
+        for atom in self.roots(terms):
+            self.learnt.setdefault(atom, why)
 
     def fix(self, terms: Terms, why: str) -> NoReturn:
         """End the capture: the number behind a polynomial is needed."""
@@ -338,6 +346,13 @@ class Facts:
 
 
 _NEGATED = {"==": "!=", ">": "<=", ">=": "<"}
+
+
+def _quotients(a: tuple[float, float], least: float, most: float) -> tuple[float, float]:
+    """Bounds of a quotient, rounded down, by a number of at least `least` > 0 and at most `most`."""
+    low = a[0] // (least if a[0] < 0 else most) if math.isfinite(a[0]) else a[0]
+    high = a[1] // (most if a[1] < 0 else least) if math.isfinite(a[1]) else a[1]
+    return low, high
 
 
 def _product(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

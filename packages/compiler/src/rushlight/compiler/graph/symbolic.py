@@ -147,12 +147,14 @@ class Sym(Symbolic):
         self.facts.fix(self.terms, why)
 
     def __index__(self) -> int:
-        self._fix("its number is needed")
+        self.facts.need(self.terms, "its number is needed")
+        return self.hint
 
     __int__ = __index__
 
     def __float__(self) -> float:
-        self._fix("it is needed as a float")
+        self.facts.need(self.terms, "it is needed as a float")
+        return float(self.hint)
 
     def __truediv__(self, other: Any) -> Any:
         return fraction(self.facts, "truediv", self, other)
