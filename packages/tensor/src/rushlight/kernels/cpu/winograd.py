@@ -65,7 +65,8 @@ class _Sizes(NamedTuple):
 @lru_cache(maxsize=512)
 def _plan(x: tuple[Sizes, Sizes], sizes: _Sizes, out: Sizes, padding: Sizes, threads: int, biased: bool) -> _Plan:
     (samples, _, height, width), x_steps = x
-    _, columns = gemm_kernels.tile_shape(np.dtype(np.float32))
+    dtype = np.dtype(np.float32)
+    _, columns = gemm_kernels.tile_shape(dtype)
     groups, channels, stride, deep = sizes.groups, sizes.channels, sizes.stride, sizes.deep
     filters, outputs = sizes.filters // groups, 7 - sizes.taps
     down, across = -(-out[0] // outputs), -(-out[1] // outputs)
@@ -74,20 +75,19 @@ def _plan(x: tuple[Sizes, Sizes], sizes: _Sizes, out: Sizes, padding: Sizes, thr
     count = -(-count // columns) * columns
     tasks = -(-tiles // count) * groups
     parts = max(1, min(filters // 24, 2 * threads // tasks))
-    wide = count
     together = -(-filters // parts)
-    together = min(together, max(12, PRODUCTS // (36 * wide)))
+    together = min(together, max(12, PRODUCTS // (36 * count)))
     # A line holds the elements of some tiles side by side and those that reach beyond the last, for each row of tiles.
     line = count * outputs + 6 * min(count, count // across + 2) + 2 * columns
     # A power of two between the points would put them all in the same places of the cache.
-    input_pitch, pitch = count * deep + 16, together * wide + 16
+    input_pitch, pitch = count * deep + 16, together * count + 16
     filter_pitch = _between(filters * deep)
     filter_row, filter_depth = (1, filters) if sizes.transposed else (deep, 1)
     slot = -(-(6 * stride * line + 36 * (input_pitch + pitch)) // 16) * 16
     words = (
         groups, channels, filters, height, width, *x_steps, *out, -padding[0], -padding[1], deep, down, across, tiles,
-        count, wide, together, parts, line, input_pitch, 36 * filter_pitch, filter_pitch, filter_row, filter_depth,
-        pitch, gemm_kernels.tile(np.dtype(np.float32)), slot, slot * threads, biased,
+        count, together, parts, line, input_pitch, 36 * filter_pitch, filter_pitch, filter_row, filter_depth,
+        pitch, gemm_kernels.tile(dtype), slot, slot * threads, biased,
     )  # fmt: skip
     work = 36 * count * deep * filters // parts
     return _Plan(np.array(words, np.int64), tasks * parts, max(1, GRAIN // work), slot)

@@ -8,11 +8,11 @@ from rushlight.kernels.cpu.conv_source import CLAIM, reading
 
 # `channels` and `filters` are those of a group, `deep` counts channels times phases of the stride; `down` and `across`
 # are tiles of an image, `tiles` those of all images. A task has `count` tiles and one of `parts` of the filters, and
-# makes products of `wide` tiles and `together` filters at a time. Distances count elements: `line` between lines at one
+# makes products with `together` filters at a time. Distances count elements: `line` between lines at one
 # point and the next, `input_pitch`, `filter_pitch`, `pitch` between all that is at one point and the next.
 WORDS = (
     "groups channels filters height width x_sample x_channel x_row out_height out_width top left deep down across "
-    "tiles count wide together parts line input_pitch filter_group filter_pitch filter_row filter_depth pitch tile "
+    "tiles count together parts line input_pitch filter_group filter_pitch filter_row filter_depth pitch tile "
     "slot scratch_size biased"
 ).split()
 
@@ -94,12 +94,15 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
             found, at, k = found + 5, at + beside * OUTPUTS + 6, k + beside
         for j in few(some_tiles, all_tiles):
             scratch_store(starts, j, i64(0))
+            scratch_store(targets, j, i64(0))
             scratch_store(high, j, i64(0))
             scratch_store(broad, j, i64(0))
         for j in few(0, all_tiles, LANES):
             least = i64(OUTPUTS)
             for k in few(LANES):
                 least = min(least, min(scratch_load(high, j + k), scratch_load(broad, j + k)))
+                if OUTPUTS < 4 and scratch_load(targets, j + k) != scratch_load(targets, j) + k * OUTPUTS:
+                    least = i64(0)
             scratch_store(whole, j, least)
         for channel in range(channels):
             for phase in few(STRIDE):
@@ -121,50 +124,57 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
                             moved(lines, phase_across * 6 * line), moved(starts, q), line, moved(inputs, target),
                             input_pitch,
                         )
-        for stretch in range(0, all_tiles, wide):
-            end = min(stretch + wide, all_tiles)
-            block, blocks_end = filters * part // parts, filters * (part + 1) // parts
-            while block < blocks_end:
-                some = min(together, blocks_end - block)
-                pieces_of = (some + ROWS - 1) // ROWS
-                for point in range(36):
-                    factors = moved(transformed, group * filter_group + point * filter_pitch + block * filter_row)
-                    for panel in range(stretch, end, COLUMNS):
-                        for k in range(0, deep, DEPTH):
-                            depth, add = min(DEPTH, deep - k), i64(1) if k > 0 else i64(0)
-                            source = moved(inputs, point * input_pitch + panel * deep + k * COLUMNS)
-                            for piece in range(pieces_of):
-                                row = some * piece // pieces_of
-                                rows = some * (piece + 1) // pieces_of - row
-                                factor = moved(factors, row * filter_row + k * filter_depth)
-                                sums = moved(products, point * pitch + row * wide + panel - stretch)
-                                invoke(
-                                    tile,
-                                    (rows, factor, filter_row, filter_depth, source, i64(COLUMNS), depth, sums, wide,
-                                     add, one),
-                                )
-                for row in range(some):
-                    filter = block + row
-                    added = T(0.0)
-                    if biased != 0:
-                        added = load(bias, group * filters + filter)
-                    result = moved(y, filter * y_filter)
-                    for q in range(stretch, min(end, some_tiles), LANES):
-                        inside = scratch_load(whole, q) == OUTPUTS
-                        target, table, target_pitch = edge, here, i64(4)
-                        if inside:
-                            target, table, target_pitch = result, moved(targets, q), out_width
-                        source = moved(products, row * wide + q - stretch)
-                        value = winograd_output(OUTPUTS, source, pitch, target, table, target_pitch, added)
-                        seen = vadd(seen, value)
-                        if not inside:
-                            for j in few(q, min(q + LANES, some_tiles)):
-                                to = scratch_load(targets, j)
-                                for i in few(scratch_load(high, j)):
-                                    source_row, target_row = ((j - q) * OUTPUTS + i) * 4, to + i * out_width
-                                    for k in few(scratch_load(broad, j)):
-                                        scratch_store(result, target_row + k, scratch_load(edge, source_row + k))
-                block += some
+        block, blocks_end = filters * part // parts, filters * (part + 1) // parts
+        while block < blocks_end:
+            some = min(together, blocks_end - block)
+            pieces_of = (some + ROWS - 1) // ROWS
+            factors = moved(transformed, group * filter_group + block * filter_row)
+            for point in range(36):
+                for panel in range(0, all_tiles, COLUMNS):
+                    for k in range(0, deep, DEPTH):
+                        depth, add = min(DEPTH, deep - k), i64(1) if k > 0 else i64(0)
+                        source = moved(inputs, point * input_pitch + panel * deep + k * COLUMNS)
+                        for piece in range(pieces_of):
+                            row = some * piece // pieces_of
+                            rows = some * (piece + 1) // pieces_of - row
+                            factor = moved(factors, point * filter_pitch + row * filter_row + k * filter_depth)
+                            sums = moved(products, point * pitch + row * count + panel)
+                            invoke(
+                                tile,
+                                (rows, factor, filter_row, filter_depth, source, i64(COLUMNS), depth, sums,
+                                 count, add, one),
+                            )
+            for row in range(some):
+                filter = block + row
+                added = T(0.0)
+                if biased != 0:
+                    added = load(bias, group * filters + filter)
+                result = moved(y, filter * y_filter)
+                for q in range(0, some_tiles, LANES):
+                    inside = scratch_load(whole, q) == OUTPUTS
+                    target, table, target_pitch = edge, here, i64(4)
+                    if inside:
+                        target, table, target_pitch = result, moved(targets, q), out_width
+                    source = moved(products, row * count + q)
+                    some_seen = winograd_output(OUTPUTS, source, pitch, target, table, target_pitch, added)
+                    seen = vadd(seen, some_seen)
+                    if not inside:
+                        for j in few(q, min(q + LANES, some_tiles)):
+                            to, last_row, last_column = (
+                                scratch_load(targets, j), scratch_load(high, j), scratch_load(broad, j)
+                            )
+                            found = (j - q) * 4 * OUTPUTS
+                            if last_row == OUTPUTS and last_column == OUTPUTS:
+                                for i in few(OUTPUTS):
+                                    for k in few(OUTPUTS):
+                                        value = scratch_load(edge, found + i * 4 + k)
+                                        scratch_store(result, to + i * out_width + k, value)
+                            else:
+                                for i in few(last_row):
+                                    for k in few(last_column):
+                                        value = scratch_load(edge, found + i * 4 + k)
+                                        scratch_store(result, to + i * out_width + k, value)
+            block += some
     vstore(edge, 0, seen)
     for k in few(LANES):
         if scratch_load(edge, k) != T(0.0):

@@ -58,7 +58,7 @@ def _of_input(code: Code, d: list[Any]) -> list[Any]:
 
 
 def _to_output(code: Code, m: list[Any], count: int) -> list[Any]:
-    """So many outputs (2 to 4) from the products at the 6 points."""
+    """So many outputs (3 or 4) from the products at the 6 points."""
     builder, number, multiply_add = code.builder, code.number, code.multiply_add
     sums = [builder.fadd(m[1], m[2]), builder.fadd(m[3], m[4])]
     differences = [builder.fsub(m[1], m[2]), builder.fsub(m[3], m[4])]
@@ -112,16 +112,17 @@ class _Fours:
         return [zipped(a, b, picked) for a, b in (low, high) for picked in ((0, 1, 4, 5), (2, 3, 6, 7))]
 
     def scattered(self, vectors: list[Any], pointers: list[Any]) -> None:
-        """The reverse of `gathered`: element 0, 1, ... of each vector's lanes go to the pointers, up to four."""
+        """The reverse of `gathered`: element 0, 1, ... of each vector's lanes go to the pointers. Of three elements all
+        but the last pointer get a fourth, which the elements of the next one follow."""
         count = len(vectors)
         vectors = self._transposed([*vectors, *[self.code.zero] * (4 - count)])
         for lane, pointer in enumerate(pointers):
             vector, first = vectors[lane % 4], lane // 4 * 4
-            size = 2 if count < 4 else 4
-            part = self._shuffled(vector, vector, range(first, first + size))
+            exact = count == 4 or lane < len(pointers) - 1
+            part = self._shuffled(vector, vector, range(first, first + (4 if exact else 2)))
             place = self.builder.bitcast(pointer, part.type.as_pointer())
             self.builder.store(part, place, align=self.code.size)
-            if count == 3:
+            if not exact:
                 last = self.builder.extract_element(vector, ir.Constant(ir.IntType(32), first + 2))
                 self.builder.store(last, self.code.at(pointer, 2))
 
