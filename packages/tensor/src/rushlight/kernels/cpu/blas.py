@@ -1,7 +1,7 @@
 """Matrix products by the fastest route: our own kernels, or numpy's BLAS with one thread a call.
 
 Ours (`gemm`, `gemv`) take float32 and float64 from some size on. BLAS has the rest: small products, for which nobody
-should wait for a compiler, and complex numbers.
+should wait for a compiler, complex numbers, and large products where vectors are short (`_is_large`).
 
 A BLAS that starts threads of its own meets at barriers that spin. On a machine with other work each product then waits
 for a thread that has no CPU: measured with a load of 7 on 2 cores, a training step of a small CNN took 12 times as long
@@ -16,10 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.kernels.cpu import gemm, gemv, pool
+from rushlight.kernels.cpu import gemm, gemm_kernels, gemv, pool
 
 # Multiply-adds per piece: about 40 us of work, so that handing it over (3..6 us) does not show.
 PIECE = 2_000_000
+# Multiply-adds from which on a product counts as large. With AVX2, OpenBLAS does 90 to 93 Gflop/s of 103 on large
+# matrices, ours 75 to 85; by columns of A, 90 and 65 to 78. (Two threads: 150 to 180 and 110 to 170; smaller products
+# are faster by ours.) With AVX-512, ours are as fast.
+LARGE_WORK = 30_000_000
 
 pool.use_one_blas_thread()
 
@@ -38,12 +42,21 @@ def matmul(
     else:
         # Multiply-adds, where one operand has the whole batch.
         work = max(a.size * b.shape[-1], b.size * a.shape[-2])
-        if work >= gemm.WORTH and gemm.takes(a, b):
+        if work >= gemm.WORTH and gemm.takes(a, b) and not _is_large(a, b, work):
             return gemm.multiply(a, b, out, added)
         result = _by_blas(a, b, out, work)
     if added is not None:
         result += added
     return result
+
+
+def _is_large(a: np.ndarray, b: np.ndarray, work: int) -> bool:
+    """Is it a product that BLAS multiplies faster? Those whose A has its columns side by side, or is too large for
+    the caches, where tiles have six rows."""
+    if work < LARGE_WORK or a.ndim > 2 or b.ndim > 2:
+        return False
+    by_rows = a.strides[1] == a.itemsize
+    return (not by_rows or a.size + b.size > gemm.LARGE) and gemm_kernels.tile_shape(a.dtype)[0] < 8
 
 
 def _by_blas(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, work: int) -> np.ndarray:
@@ -112,11 +125,13 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray
     rows, columns, depth = a.shape[0], b.shape[1], a.shape[1]
     if out is None:
         out = np.empty((rows, columns), np.result_type(a, b))
+    # Each piece packs one operand anew: two pieces a thread are enough.
+    fewest = max(rows, columns) // (2 * pool.get_num_threads())
     if rows >= columns:
-        grain = max(8, _grain(columns * depth))
+        grain = max(8, fewest, _grain(columns * depth))
         pool.parallel_for(lambda lo, hi: np.matmul(a[lo:hi], b, out=out[lo:hi]), rows, grain)
     else:
-        grain = max(8, _grain(rows * depth))
+        grain = max(8, fewest, _grain(rows * depth))
         pool.parallel_for(lambda lo, hi: np.matmul(a, b[:, lo:hi], out=out[:, lo:hi]), columns, grain)
     return out
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, gemm, gemm_kernels, pool
+from rushlight.kernels.cpu import allocator, blas, gemm, gemm_kernels, pool
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.recurrent_source import backward_source, forward_source
 from rushlight.kernels.cpu.team import run_kernel
@@ -191,9 +191,9 @@ def backward(
         dx,
         np.ascontiguousarray(dh[:, :width]),
         dc if cell.remembers else np.zeros(0, dtype),
-        gemm.multiply(parts.dp.T, parts.before),
+        blas.matmul(parts.dp.T, parts.before),
         gemm.multiply(np.ones((1, count), dtype), parts.dp)[0] if layer.bias_hh is not None else np.zeros(0, dtype),
-        gemm.multiply(parts.projected.T, parts.raw) if projects else np.zeros(0, dtype),
+        blas.matmul(parts.projected.T, parts.raw) if projects else np.zeros(0, dtype),
     )
 
 
