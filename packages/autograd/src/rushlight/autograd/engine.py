@@ -19,6 +19,7 @@ from rushlight.autograd.references import references
 from rushlight.autograd.shield import without_poison
 from rushlight.autograd.state import AutogradState, state_of
 from rushlight.core import fork
+from rushlight.core.dispatch import PUTTING_OFF, at_once
 from rushlight.core.errors import shape_text
 from rushlight.core.recording import RECORDINGS, Site
 from rushlight.core.tensor import Tensor
@@ -41,13 +42,23 @@ def run(
     Without `inputs` they are added to the `grad` of the leaves; with them, the gradients of these edges are returned
     instead (None where none came), and only the nodes on the way to them run.
     """
+    if PUTTING_OFF:
+        with at_once():  # gradients are added up in memory, without operations
+            return _backward(roots, keep_graph, create_graph, inputs)
+    return _backward(roots, keep_graph, create_graph, inputs)
+
+
+def _backward(
+    roots: list[Root], keep_graph: bool, create_graph: bool, inputs: list[Edge] | None
+) -> list[Tensor | None]:
     before, outer = mode.enabled, (mode.at_end, mode.partial)
     at_end: list[Callable[[], None]] = []
-    mode.at_end, mode.partial = at_end, inputs is not None
+    captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs or ()}
+    needed = None if inputs is None else _on_the_way(roots, captured)
+    mode.at_end, mode.partial = at_end, None if needed is None else needed | captured.keys()
     set_enabled(create_graph)
     try:
-        captured: dict[Node, dict[int, Tensor | None]] = {node: {} for node, _ in inputs or ()}
-        _run(roots, keep_graph, None if inputs is None else _on_the_way(roots, captured), captured)
+        _run(roots, keep_graph, needed, captured)
         for finish in at_end:
             finish()
         return [captured[node].get(output) for node, output in inputs or ()]

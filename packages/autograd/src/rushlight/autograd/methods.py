@@ -19,6 +19,7 @@ from rushlight.autograd.state import (
     state_of,
     view_of,
 )
+from rushlight.core.dispatch import settle
 from rushlight.core.errors import shape_text
 from rushlight.core.tensor import Tensor
 
@@ -67,6 +68,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             "computed variable in a subgraph "
             "that doesn't require differentiation use var_no_grad = var.detach()."
         )
+    settle()
     state = state_of(self)
     state.origin = None
     self._meta = self._meta.with_grad(requires_grad)
@@ -85,6 +87,7 @@ def detach_(self: Tensor) -> Tensor:
     """
     if view_of(self) is not None and self._meta.requires_grad:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    settle()
     grad = getattr(self._auto, "grad", None)
     if grad is not None or view_of(self) is not None:
         state = new_state(None, view_of(self))

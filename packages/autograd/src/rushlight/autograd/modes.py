@@ -26,7 +26,7 @@ class _Mode(threading.local):
         self.hooks_forbidden: str | None = None
         self.at_end: list[Callable[[], None]] | None = None  # what the backward pass that runs calls when it is done
         self.grad_layout = True  # do gradients get the strides of their leaf?
-        self.partial = False  # does a backward pass run that is to reach some inputs only?
+        self.partial: set | None = None  # the nodes that a backward pass to some inputs reaches; None: all there are
 
     def update(self) -> None:
         """Recompute `plain` after a change."""

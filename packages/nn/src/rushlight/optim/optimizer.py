@@ -12,6 +12,7 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor
+from rushlight.core.dispatch import PUTTING_OFF, at_once
 from rushlight.core.op import HANDLERS
 from rushlight.nn.modules.hooks import Registry, RemovableHandle
 
@@ -112,6 +113,16 @@ class Optimizer:
         if closure is not None:
             with rushlight.enable_grad():
                 loss = closure()
+        if PUTTING_OFF:
+            with at_once():  # most steps write memory without operations
+                self._update_groups()
+        else:
+            self._update_groups()
+        for hook in self._post_hooks.values():
+            hook(self, (), {})
+        return loss
+
+    def _update_groups(self) -> None:
         groups = [group for group in self.param_groups if not self._repeat(group)]
         with rushlight.no_grad() if groups else nullcontext():
             for group in groups:
@@ -122,9 +133,6 @@ class Optimizer:
                     grads = [g for g in grads if g is not None]
                 if params:
                     self.update(group, params, grads, self._states(group, params))
-        for hook in self._post_hooks.values():
-            hook(self, (), {})
-        return loss
 
     def _repeat(self, group: dict[str, Any]) -> bool:
         """Do the step of a group as the last one, in one native call, if nothing but numbers has changed."""

@@ -7,12 +7,11 @@ thread first. Autograd is asked once per plan instead, so that calls without gra
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from rushlight.core import fork
-from rushlight.core.op import HANDLERS, Op
+from rushlight.core.op import GUEST, HANDLERS, STACK, Op
 
 
 class Handler(Protocol):
@@ -22,23 +21,16 @@ class Handler(Protocol):
         """Answer one op call."""
 
 
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Handler | None] = []
-
-
-_local = _Local()
-
-
 @fork.in_child
 def _after_fork() -> None:
     """The handlers of other threads are none of the child's."""
-    HANDLERS[:] = _local.stack
+    HANDLERS[:] = STACK.handlers
+    PUTTING_OFF[:] = [handler for handler in PUTTING_OFF if handler in STACK.handlers]
 
 
 def current() -> Handler | None:
     """The innermost handler of this thread."""
-    stack = _local.stack
+    stack = STACK.handlers
     return stack[-1] if stack else None
 
 
@@ -48,7 +40,7 @@ def push(handler: Handler | None) -> Iterator[None]:
 
     Blocks may be left in any order: each takes its own handler off.
     """
-    stack = _local.stack
+    stack = STACK.handlers
     stack.append(handler)
     HANDLERS.append(handler)
     try:
@@ -67,10 +59,10 @@ class below:
     __slots__ = ("handler",)
 
     def __enter__(self) -> None:
-        self.handler = _local.stack.pop()
+        self.handler = STACK.handlers.pop()
 
     def __exit__(self, *exception: Any) -> None:
-        _local.stack.append(self.handler)
+        STACK.handlers.append(self.handler)
 
 
 # Installed by rushlight.autograd: `autograd(op, metas, params, out, run)` returns the plan to use for operands of
@@ -86,7 +78,7 @@ def set_autograd(recorder: Callable[[Op, tuple, tuple, Any, Callable], Callable]
 
 def handlers() -> tuple[Handler | None, ...]:
     """The handlers of this thread, the innermost last."""
-    return tuple(_local.stack)
+    return tuple(STACK.handlers)
 
 
 def follow(made: Any, like: Any) -> Any:
@@ -99,7 +91,7 @@ def follow(made: Any, like: Any) -> Any:
 
 def visible(x: Any) -> bool:
     """May elements of a tensor be looked at? A handler for which it stands for many says no."""
-    return not any(hasattr(handler, "hides") and handler.hides(x) for handler in (_local.stack if HANDLERS else ()))
+    return not any(hasattr(handler, "hides") and handler.hides(x) for handler in (STACK.handlers if HANDLERS else ()))
 
 
 def put_off(x: Any) -> bool:
@@ -111,6 +103,70 @@ def put_off(x: Any) -> bool:
 def repeats() -> int:
     """How many times as many random numbers a call draws now, for the handlers it passes, as its shapes say."""
     times = 1
-    for handler in _local.stack:
+    for handler in STACK.handlers:
         times *= getattr(handler, "repeats", 1)
     return times
+
+
+# Putting operations off: a handler may give tensors that have metadata only, whose memory comes when somebody reads it
+# (see `Tensor.__getattr__`). Whoever writes memory without an operation says so beforehand.
+
+PUTTING_OFF: list[Any] = []  # such handlers, of all threads; each has a method `settle`
+
+
+def settle() -> None:
+    """Have all operations run that were put off: code that is no operation is about to write memory that they read, or
+    gives it to somebody who may.
+    """
+    if PUTTING_OFF:
+        for handler in tuple(PUTTING_OFF):
+            handler.settle()
+
+
+@contextlib.contextmanager
+def putting_off(handler: Any) -> Iterator[None]:
+    """`push` for a handler that puts operations off; the thread must have no other one."""
+    PUTTING_OFF.append(handler)
+    GUEST[:] = [_Guest()]
+    try:
+        with push(handler):
+            yield
+    finally:
+        PUTTING_OFF.remove(handler)
+        if not PUTTING_OFF:
+            GUEST.clear()
+
+
+def at_once() -> without | contextlib.nullcontext:
+    """A block in which this thread puts no operation off, and none is left over from before."""
+    settle()
+    own = [handler for handler in STACK.handlers if handler in PUTTING_OFF]
+    return without(own) if own else contextlib.nullcontext()
+
+
+class without:
+    """Run the block as if some handlers of this thread had not been pushed."""
+
+    __slots__ = ("handlers", "stack", "count")
+
+    def __init__(self, handlers: Iterable) -> None:
+        self.handlers = handlers
+
+    def __enter__(self) -> None:
+        self.stack = STACK.handlers
+        STACK.handlers = [handler for handler in self.stack if handler not in self.handlers]
+        self.count = len(self.stack) - len(STACK.handlers)
+        del HANDLERS[len(HANDLERS) - self.count:]
+
+    def __exit__(self, *exception: Any) -> None:
+        STACK.handlers = self.stack
+        HANDLERS.extend(self.stack[:self.count])  # only their number matters
+
+
+class _Guest:
+    """What threads without handlers have while another one puts operations off."""
+
+    def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
+        if op.mutates:
+            settle()
+        return op.execute(operands, params)

@@ -7,6 +7,7 @@ function that runs it for operands with the given metadata; see `rushlight.core.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,8 +20,20 @@ from rushlight.core.meta import Meta, of_number
 Infer = Callable[..., "Meta | tuple[Meta, ...] | None"]
 
 HANDLERS: list = []  # one entry per handler pushed by any thread; empty means that no call needs a look at the stack
+GUEST: list = []  # the handler of threads that have none, as long as another one puts operations off; at most one
 WATCHERS: list[Callable] = []  # what `rushlight.core.recording` puts around new plans: `watch(op, key, plan)`
+
 PLAN_LIMIT = 4096  # plans kept per op; a program with endless new shapes starts over instead of growing
+
+
+class _Stack(threading.local):
+    """The handlers of a thread, the innermost last; None among them stands for calls below all handlers."""
+
+    def __init__(self) -> None:
+        self.handlers: list = []
+
+
+STACK = _Stack()
 
 
 @dataclass(frozen=True)
@@ -108,8 +121,11 @@ class Op:
 
     def apply(self, operands: tuple, params: tuple = ()) -> Any:
         """Run the op: the canonical call, with all operands and all params in declaration order."""
-        if HANDLERS and (handler := current_handler()) is not None:
-            return handler.handle(self, operands, params)
+        if HANDLERS:
+            stack = STACK.handlers
+            handler = stack[-1] if stack else GUEST[-1] if GUEST else None
+            if handler is not None:
+                return handler.handle(self, operands, params)
         if len(operands) == 1:  # spelled out, like the next line, because every call passes here
             x = operands[0]
             plan = self.plans.get((getattr(x, "_meta", None) or type(x), *params))
@@ -246,10 +262,3 @@ def planner(op: Op) -> Callable[[Callable], Callable]:
 
 PLANNERS: dict[Op, Callable] = {}
 EXACT: set[Callable] = set()  # kernels whose results need no look
-
-
-def current_handler() -> Any:
-    """The innermost handler of this thread, or None."""
-    from rushlight.core.dispatch import current  # it annotates its handlers with Op
-
-    return current()

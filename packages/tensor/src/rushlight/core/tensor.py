@@ -6,6 +6,7 @@ The methods that compute are attached by the op declarations (`rushlight.core.fr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ import numpy as np
 
 from rushlight.core import dtypes, siblings
 from rushlight.core.devices import cpu, device
+from rushlight.core.dispatch import settle
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.meta import Meta, Size, meta
 from rushlight.core.storage import Storage, address
 
 _new = object.__new__
+_MEMORY = ("_array", "_storage", "_auto")  # what a tensor has not yet whose operation was put off
+late_memory: Callable[[Any, str], Any] | None = None  # has that operation run: see `rushlight.core.dispatch.settle`
 _Attached = Any if TYPE_CHECKING else object  # what a type checker does not find in the class is attached elsewhere
 
 
@@ -207,6 +211,7 @@ class Tensor(_Attached):
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 without elements."""
+        settle()
         return address(self._array) if self._meta.numel and self._array is not None else 0
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
@@ -228,6 +233,7 @@ class Tensor(_Attached):
             return self.detach().cpu().numpy()
         if not isinstance(self._array, np.ndarray):
             raise RuntimeError("numpy: the tensor stands for many, inside of vmap, and has no array of its own")
+        settle()  # from now on others may write the memory
         self.storage().exposed = True
         return self._array
 
@@ -328,6 +334,8 @@ class Tensor(_Attached):
         return object.__format__(self, spec)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _MEMORY and late_memory is not None:
+            return late_memory(self, name)
         # Reached only for names that no declaration has attached: another package may own them.
         if siblings.load_owner_of_method(Tensor, name):
             return getattr(self, name)
@@ -354,6 +362,7 @@ def set_memory(tensor: Tensor, array: Any, meta: Meta, storage: Storage | None) 
     """Let a tensor stand over other memory. Nothing, no other thread and no interrupt, comes in between these
     assignments: nobody sees metadata beside an array that it does not describe.
     """
+    settle()
     tensor._array, tensor._meta, tensor._storage = array, meta, storage
 
 

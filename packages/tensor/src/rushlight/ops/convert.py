@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight.core import dtypes
 from rushlight.core.devices import as_device, device
+from rushlight.core.dispatch import settle
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import has_format, memory_format, preserve_format
@@ -169,6 +170,7 @@ def _data(self: Tensor) -> Tensor:
 
     Assigning replaces the memory.
     """
+    settle()
     changed = self.detach()
     changed._storage = None
     return changed

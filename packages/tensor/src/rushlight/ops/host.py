@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import layout as layouts
+from rushlight.core.dispatch import settle
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.storage import Storage
@@ -132,6 +133,7 @@ def map_values(name: str, target: Tensor, callable: Callable, *others: Tensor) -
         raise RuntimeError(f"{name}: can't call {name}() on a tensor that requires grad; use tensor.detach()")
     lists = [x.detach().reshape(-1).tolist() for x in (target, *others)]
     values = np.array([callable(*items) for items in zip(*lists)]).astype(target._meta.numpy)
+    settle()
     target._array[...] = values.reshape(target._meta.shape)
     target.storage().version += 1
     return target

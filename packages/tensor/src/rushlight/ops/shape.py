@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import declare, dtypes
+from rushlight.core.dispatch import settle
 from rushlight.core.dtypes import dtype, named
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import export, extend_tensor, function
@@ -213,6 +214,7 @@ def become(name: str, self: Tensor, change: Callable[[Tensor], Tensor]) -> Tenso
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation; use {name[:-1]}()"
         )
+    settle()
     before = wrap(self._array, self._meta, self.storage())
     before._auto = self._auto
     after = change(before)

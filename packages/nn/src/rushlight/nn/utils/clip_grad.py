@@ -61,8 +61,12 @@ def _checked(total: Tensor, norm_type: float, error_if_nonfinite: bool) -> Tenso
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale all gradients in place by `min(1, max_norm / (total_norm + 1e-6))`."""
+    with dispatch.at_once():  # memory may be written without operations
+        _scale(_gradients(parameters), max_norm, total_norm)
+
+
+def _scale(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
     scale = rushlight.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
-    grads = _gradients(parameters)
     table = _table(grads)
     if table is not None:
         many.scale(table, [g._array for g in grads], scale.item())
