@@ -57,7 +57,7 @@ def test_models_of_the_examples(example, monkeypatch):
     for backend in rushlight.compiler.list_backends():
         if backend in ("onnxruntime", "openvino") and importlib.util.find_spec(backend) is None:
             continue
-        compiled = rushlight.compile(run, backend=backend, fullgraph=True)
+        compiled = rushlight.compile(run, backend=backend, fullgraph=backend != "lazy")
         with rushlight.no_grad():  # some compute no gradients
             rushlight.testing.assert_close(compiled(*calls[0]), model(*calls[0]), rtol=1e-4, atol=1e-5)
 

@@ -52,16 +52,21 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a function or module, got {type(model).__name__}")
-    call = _lazy_backend(_config.default_backend if backend is None else backend)
+    backend = _config.default_backend if backend is None else backend
+    lazy = backend == "lazy"
+    if lazy and fullgraph:
+        raise RuntimeError("compile: backend 'lazy' runs a function in pieces; leave fullgraph away, or take another "
+                           "backend to have it captured whole")
+    call = _lazy_backend((options or {}).get("programs", "inductor") if lazy else backend)
     settings = {**(options or {}), "mode": mode, "dynamic": dynamic}
     module_base = None if inspect.isclass(model) else allow.module_type(model)
     if module_base is not None:
-        return optimized_module(model, module_base, lambda fn: wrapper(_new(fn, call, settings, fullgraph)))
-    return wrapper(_new(original_of(model), call, settings, fullgraph))
+        return optimized_module(model, module_base, lambda fn: wrapper(_new(fn, call, settings, fullgraph, lazy)))
+    return wrapper(_new(original_of(model), call, settings, fullgraph, lazy))
 
 
-def _new(fn: Callable, backend: Callable, options: dict, fullgraph: bool) -> Compiled:
-    state = Compiled(fn, backend, options, fullgraph)
+def _new(fn: Callable, backend: Callable, options: dict, fullgraph: bool, lazy: bool) -> Compiled:
+    state = Compiled(fn, backend, options, fullgraph, lazy)
     _all.add(state)
     return state
 
@@ -146,7 +151,7 @@ def list_backends(exclude_tags: tuple = ("debug", "experimental")) -> list[str]:
         >>> "eager" in rushlight.compiler.list_backends(exclude_tags=())
         True
     """
-    return registry.list_backends(exclude_tags)
+    return sorted([*registry.list_backends(exclude_tags), "lazy"])
 
 
 def register_backend(name: str, fn: Callable | None = None, *, tags: tuple = ()) -> Any:

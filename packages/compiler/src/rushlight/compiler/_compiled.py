@@ -12,14 +12,18 @@ from rushlight.compiler import _config, _logs
 from rushlight.compiler.backends.registry import BackendError
 from rushlight.compiler.capture.capture import MISS, Abort, Entry, Reason, capture
 from rushlight.compiler.capture.sizes import ConstraintViolationError, Policy
+from rushlight.compiler.lazy.tier import Tier
+from rushlight.core.dispatch import PUTTING_OFF, at_once
 from rushlight.core.recording import RECORDINGS, Site
 
 
 class Compiled:
     """The state behind one compiled function."""
 
-    def __init__(self, fn: Callable, backend: Callable, options: dict, fullgraph: bool) -> None:
+    def __init__(self, fn: Callable, backend: Callable, options: dict, fullgraph: bool, lazy: bool = False) -> None:
         self.fn, self.backend, self.options, self.fullgraph = fn, backend, options, fullgraph
+        self.lazy = lazy  # is nothing to be captured whole?
+        self.tier = Tier(self.name, backend, options)
         self.entries: list[Entry] = []
         self.aborts: list[str] = []
         self.recompiles: list[str] = []
@@ -38,9 +42,17 @@ class Compiled:
 
     def call(self, args: tuple, kwargs: dict) -> Any:
         """Answer a call that the first variant did not fit."""
+        if PUTTING_OFF:  # a variant is quicker than operations that are put off
+            with at_once():
+                return self._answer(args, kwargs, self.entries)
+        return self._answer(args, kwargs, self.entries[1:])
+
+    def _answer(self, args: tuple, kwargs: dict, entries: list[Entry]) -> Any:
         if _config.stance.name == "force_eager" or _config.stance.disabled:
             return self.fn(*args, **kwargs)
-        for entry in self.entries[1:]:
+        if self.lazy:
+            return self.tier.call(self.fn, args, kwargs)
+        for entry in entries:
             result = entry.run(args, kwargs)
             if result is not MISS:
                 self._to_front(entry)
@@ -152,6 +164,7 @@ class Compiled:
 
     def reset(self) -> None:
         """Forget all variants."""
+        self.tier.forget()
         with self.lock:
             self.entries, self.aborts, self.recompiles = [], [], []
             self.policy = Policy(self.options.get("dynamic"), fractions=True)

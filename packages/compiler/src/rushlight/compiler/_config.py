@@ -13,6 +13,9 @@ CHILD_LIMIT = 8  # outcomes of one decision that are captured
 RETRY_AFTER = (2, 4, 8, 16, 32, 64, 128, 256)
 CALLS_BEFORE_NATIVE_GUARDS = 30  # a record of guards takes as long to write as so many calls gain by it; -1: none ever
 
+LAZY_CALLS_BEFORE = 1  # how often operations that were put off run one by one before there is a program for them
+LAZY_PROGRAMS = 64  # programs of operations that were put off, per function
+
 raise_internal_errors = False  # the tests of the compiler set it: elsewhere a failing compiler means eager execution
 
 default_backend: str | Callable = "inductor"  # see `set_default_backend`

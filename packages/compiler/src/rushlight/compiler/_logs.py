@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-TOPICS = ("graph", "guards", "recompiles", "kernels", "aborts")
+TOPICS = ("graph", "guards", "recompiles", "kernels", "aborts", "breaks")
 _wanted: frozenset[str] | None = None
 
 

@@ -31,8 +31,10 @@ class Partition:
     gradients: list[int | None]
 
 
-def partition(joint: Joint) -> Partition:
-    """Save the fewest bytes from which all that the backward nodes read can be computed again at little cost."""
+def partition(joint: Joint, as_tape: bool = False) -> Partition:
+    """Save the fewest bytes from which all that the backward nodes read can be computed again at little cost; or what
+    the tape saves.
+    """
     graph = joint.graph
     nodes = graph.nodes[: joint.forward_nodes]
     later = graph.nodes[joint.forward_nodes :]
@@ -42,7 +44,8 @@ def partition(joint: Joint) -> Partition:
     needed = [v for v in _needed(later, wanted) if v in available]
     free = {*joint.outputs, *(v for v, needs in zip(inputs, joint.needs_grad) if needs)}
     barred = {*inputs, *joint.outputs} - joint.kept  # the caller may write to them
-    saved = set(cheapest_to_save(needed, _made_from, lambda v: ENDLESS if v in barred else _cost(v, free)))
+    again = _viewed if as_tape else _made_from
+    saved = set(cheapest_to_save(needed, again, lambda v: ENDLESS if v in barred else _cost(v, free)))
     saved_inputs = [v for v in inputs if v in saved]
     places = [(n, i) for n, node in enumerate(nodes) for i, v in enumerate(node.outputs) if v in saved]
     computed = [nodes[n].outputs[i] for n, i in places]
@@ -107,6 +110,12 @@ def _made_from(value: Value) -> list[Value] | None:
     if node is None or not (node.op.kind == "view" or (is_fusable(node) and is_cheap(node))):
         return None
     return [x for x in node.inputs if isinstance(x, Value)]
+
+
+def _viewed(value: Value) -> list[Value] | None:
+    """What a view is made from."""
+    node = value.node
+    return None if node is None or node.op.kind != "view" else [x for x in node.inputs if isinstance(x, Value)]
 
 
 def _cost(value: Value, free: set[Value]) -> int:

@@ -11,21 +11,22 @@ from rushlight.compiler.graph.ir import Graph, Value
 Compile = Callable[[Graph], Callable[[list], list]]
 
 
-def differentiable(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
+def differentiable(graph: Graph, compile_pure: Compile, as_tape: bool = False) -> Callable[[list], list]:
     """Compile a graph with `compile_pure`, which knows nothing of gradients, and its gradients likewise when some
-    output requires them.
+    output requires them. `as_tape` says that whoever changes or frees what gradients need is to find what he would in
+    eager execution.
     """
     own = own_outputs(graph)
-    return with_aliases(graph, own.outputs, _compiled(own, compile_pure))
+    return with_aliases(graph, own.outputs, _compiled(own, compile_pure, as_tape))
 
 
-def _compiled(graph: Graph, compile_pure: Compile) -> Callable[[list], list]:
+def _compiled(graph: Graph, compile_pure: Compile, as_tape: bool) -> Callable[[list], list]:
     if not any(v.meta.requires_grad for v in graph.outputs):
         return compile_pure(without_grad(graph))
     from rushlight.compiler.aot.tape import Region  # only programs with gradients need rushlight-autograd
 
     try:
-        return Region(graph, compile_pure).call
+        return Region(graph, compile_pure, as_tape).call
     except (NotImplementedError, RuntimeError):  # no graph can say the gradient, or it is an error to ask for it
         return lambda inputs: interpret(graph, inputs)
 

@@ -17,14 +17,16 @@ from rushlight.autograd.api import grad
 from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
+from rushlight.autograd.recipe import node_class
 from rushlight.compiler.aot.joint import joint_graph
 from rushlight.compiler.aot.partition import Partition, backward_of, partition
 from rushlight.compiler.aot.record import recording
+from rushlight.compiler.capture.regions import surrounding
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.values import Values
 from rushlight.core.meta import Meta
-from rushlight.core.op import prims
+from rushlight.core.op import HANDLERS, prims
 from rushlight.core.tensor import Tensor, wrap
 
 Run = Callable[[list], list]
@@ -36,9 +38,9 @@ class Region:
     NotImplementedError when a gradient formula cannot be put into a graph.
     """
 
-    def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run]) -> None:
-        self.graph = graph
-        parts = partition(joint_graph(graph))
+    def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run], as_tape: bool = False) -> None:
+        self.graph, self.as_tape = graph, as_tape
+        parts = partition(joint_graph(graph), as_tape)
         self._compile, self._parts = compile_pure, parts
         self._backward: dict[tuple[int, ...], Any] = {}  # by the outputs whose gradients came
         self._lock = threading.Lock()
@@ -53,9 +55,16 @@ class Region:
         self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated) :]]
         self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
         self.node_class = type(
-            "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count}
+            self._name(), (CompiledNode,), {"__slots__": (), "region": self, "outputs": self.count}
         )
         self.call = recording(self)
+
+    def _name(self) -> str:
+        """The name of nodes: of one that takes the place of a single result's nodes, what that has in eager execution.
+        """
+        if self.as_tape and len(self.differentiated) == 1:
+            return node_class(self.graph.outputs[self.differentiated[0]].node.op).__name__
+        return "CompiledFunctionBackward"
 
     def backward_of(self, outputs: tuple[int, ...]) -> tuple[Run, list[int | None]] | None:
         """The backward program for gradients of some outputs, and where in its results those of the wanted inputs are;
@@ -128,8 +137,10 @@ class CompiledNode(Node):
             storage = x._storage
             if storage is not None and storage.version != version:
                 raise RuntimeError(changed_message(self, x, version))
+        keep = keep or not saved or region.as_tape and self._passed_in_part()
         given = tuple([i for i in region.differentiated if grads[i] is not None])
-        found = None if mode.enabled else region.backward_of(given)
+        # A level of `vmap` or of forward mode has to see each operation.
+        found = None if mode.enabled or HANDLERS and surrounding() is None else region.backward_of(given)
         if found is None:
             results = self._again(grads, mode.enabled)
             if not keep:
@@ -146,6 +157,11 @@ class CompiledNode(Node):
                 values.append(x if x._meta is m else _tangent(x, m))
         results = run(values)
         return [None if at is None else results[at] for at in places]
+
+    def _passed_in_part(self) -> bool:
+        """Does the pass that runs go to some inputs only, and would leave nodes alone that this one stands for?"""
+        reached = mode.partial
+        return reached is not None and not all(node in reached for node, _ in self.edges)
 
     def _again(self, grads: list, create: bool) -> list:
         """Gradients that can be differentiated again (`create`), or that no backward program gives: the program runs

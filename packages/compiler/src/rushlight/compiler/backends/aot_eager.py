@@ -14,7 +14,7 @@ from rushlight.compiler.graph.ir import Graph
 
 def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
     """A function that interprets the graph, and its backward graph when gradients are asked for."""
-    return differentiable(graph, lambda pure: lambda inputs: _run(pure, inputs))
+    return differentiable(graph, lambda pure: lambda inputs: _run(pure, inputs), options.get("as_tape", False))
 
 
 def _run(graph: Graph, inputs: list) -> list:

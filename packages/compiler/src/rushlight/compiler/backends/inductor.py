@@ -11,4 +11,4 @@ from rushlight.compiler.graph.ir import Graph
 
 def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
     """A function that runs the graph as one program of fused kernels, and its backward likewise."""
-    return differentiable(graph, compile_program)
+    return differentiable(graph, compile_program, options.get("as_tape", False))

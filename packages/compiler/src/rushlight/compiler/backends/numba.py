@@ -26,7 +26,7 @@ from rushlight.ops.create import from_numpy
 
 def compile(graph: Graph, example_metas: list, options: dict) -> Callable[[list], list]:
     """A function that runs the graph as numba loops and numpy calls, and its backward graph likewise."""
-    return differentiable(graph, _compiled)
+    return differentiable(graph, _compiled, options.get("as_tape", False))
 
 
 class _Program(Printer):

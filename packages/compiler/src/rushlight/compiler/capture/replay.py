@@ -6,12 +6,14 @@ from functools import cache
 from typing import Any
 
 from rushlight.compiler.capture.memory import untouched
+from rushlight.core.dispatch import settle
 from rushlight.core.op import Op, prims
 from rushlight.core.tensor import Tensor, wrap
 
 
 def write_back(target: Tensor, value: Tensor, times: int = 1) -> None:
     """Give an existing tensor the value that the captured program left in it after so many writes."""
+    settle()
     alias = prims.detach.execute((target,))
     prims.copy_.execute((alias, value), (False,))
     if times != 1:

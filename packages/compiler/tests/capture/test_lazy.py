@@ -1,0 +1,520 @@
+"""Lazy replay: all traps and random programs with operations put off, and what only this tier can get wrong."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import math
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.compiler import _config
+from rushlight.core import dispatch
+from rushlight.core.tensor import Tensor
+
+
+def lazily(fn, programs: str = "eager"):
+    return torch.compile(fn, backend="lazy", options={"programs": programs})
+
+
+@pytest.fixture(autouse=True)
+def programs_at_once(monkeypatch):
+    """Make programs of pieces when they come for the first time."""
+    monkeypatch.setattr(_config, "LAZY_CALLS_BEFORE", 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_over():
+    yield
+    assert not dispatch.PUTTING_OFF and not dispatch.GUEST and not dispatch.HANDLERS
+
+
+def waits(x: Tensor) -> bool:
+    """Has its operation been put off?"""
+    try:
+        Tensor._array.__get__(x)
+    except AttributeError:
+        return True
+    return False
+
+
+def alike(fn, *make, calls: int = 3, programs: str = "eager", observe=None):
+    """Call a function eagerly and lazily, and compare what is to be seen of arguments and results."""
+    compiled = lazily(fn, programs)
+    for _ in range(calls):
+        pair = []
+        for f in (fn, compiled):
+            given = [m() for m in make]
+            torch.manual_seed(0)
+            try:
+                result = f(*given)
+            except Exception as error:
+                result = type(error).__name__, str(error)
+            pair.append(observe((given, result)))
+        assert pair[0] == pair[1]
+    return compiled._rushlight_state.tier
+
+
+def matrix():
+    return torch.arange(6.0).reshape(2, 3)
+
+
+def leaf():
+    return matrix().div(4).requires_grad_()
+
+
+# The traps of the primary tier, with this one.
+
+NOT_FOR_THIS_TIER = {"test_many_variants_end_in_eager", "test_stance", "test_fullgraph_names_the_reason",
+                     "test_nothing_of_the_first_call_is_kept_alive"}  # they look at what was captured
+
+
+def test_all_traps(check, traps, observe):
+    class Lazy(type(check)):
+        def compile(self, fn=None, **options):
+            return lazily if fn is None else lazily(fn)
+
+        def __call__(self, scenario, captured=True, variants=None):
+            expected = scenario(lambda fn=None, **options: (lambda f: f) if fn is None else fn)
+            assert observe(scenario(self.compile)) == observe(expected)
+
+    tried = [test for test in traps if test.__name__ not in NOT_FOR_THIS_TIER]
+    assert len(tried) > 200
+    for test in tried:
+        test(Lazy())
+
+
+# What waits, and until when
+
+
+def test_operations_wait_and_run_together(observe):
+    seen = []
+
+    def f(x, y):
+        z = (x + y) * 2
+        seen.append(waits(z))
+        total = z.sum().item()
+        seen.append(waits(z))
+        return z.exp() - total
+
+    tier = alike(f, matrix, matrix, observe=observe)
+    assert seen[2:4] == [True, False]
+    assert [(b.calls, b.why) for b in tier.breaks.values()] == [(3, "a value is looked at"), (2, "the call ends")]
+    assert tier.compiled == 2
+
+
+@pytest.mark.parametrize("look", [
+    lambda x: x.sum().item(), lambda x: bool((x > -1).all()), lambda x: repr(x), lambda x: f"{x.sum():.1f}",
+    lambda x: x.numpy().copy(), lambda x: np.asarray(x).sum(), lambda x: x.tolist(), lambda x: x.data_ptr() != 0,
+    lambda x: float(x.sum()), lambda x: len(x[x > 1]), lambda x: x.nonzero().shape, lambda x: np.from_dlpack(x).sum(),
+    lambda x: x.untyped_storage().nbytes(), lambda x: x._version, lambda x: [float(r) for r in x.view(-1)],
+    lambda x: x.is_leaf, lambda x: str(x.grad_fn), lambda x: torch.equal(x, x + 0), lambda x: x.unique().tolist(),
+    lambda x: logging.getLogger("nowhere").warning("%s", x), lambda x: max(x.view(-1)).item(), lambda x: 3.0 in x,
+])
+def test_looking(look, observe):
+    def f(x):
+        y = x * 2
+        return look(y) if look(y) is not None else 0, y + 1, x
+
+    alike(f, matrix, observe=observe)
+
+
+def test_what_is_written_meanwhile(observe):
+    array = np.arange(3.0, dtype=np.float32)
+
+    def in_place(x):
+        y = x + 1
+        x.mul_(2)
+        return y, x
+
+    def by_numpy(x):
+        y = x + 1
+        x.numpy()[0] = 7
+        return y, x
+
+    def shared(x):
+        s = torch.from_numpy(array)
+        y = s * 2
+        array[0] += 1
+        return y, s + x
+
+    def data(x):
+        y = x + 1
+        x.data = torch.zeros(2, 3)
+        return y, x
+
+    def resized(x):
+        y = x + 1
+        x.resize_(2, 2).fill_(5)
+        x.t_()
+        return y, x
+
+    def out(x):
+        y = x + 1
+        torch.exp(x, out=x)
+        return y, x
+
+    def mapped(x):
+        y = x + 1
+        x.map_(x.clone(), lambda a, b: a * b)
+        return y, x
+
+    for f in (in_place, by_numpy, data, resized, out, mapped):
+        alike(f, matrix, observe=observe)
+    array[:] = 0
+    expected = [observe(shared(torch.zeros(3))) for _ in range(3)]
+    array[:] = 0
+    compiled = lazily(shared)
+    assert [observe(compiled(torch.zeros(3))) for _ in range(3)] == expected
+
+
+def test_views(observe):
+    def f(x):
+        a = x * 2
+        b, c = a.view(-1), a.t()
+        parts = (a + 1).split(1)
+        d = parts[0][0].unsqueeze(0)
+        b2 = b[1:4]
+        b2.add_(10)
+        e = (x + 1).view(3, 2)
+        return a, b, c, parts[1], d, b2, e.t(), e.t().is_contiguous(), a._version, [r.sum() for r in e]
+
+    alike(f, matrix, observe=observe)
+
+    def of_nothing(x):
+        y = x * 2
+        y[5]
+        return y
+
+    alike(of_nothing, matrix, observe=observe)
+
+
+def test_numbers(observe):
+    for number in (0.0, -0.0, 1, True, math.nan, math.inf, 2.5):
+        alike(lambda x, n=number: (x * n, n / (x + 1), x == n, x.int() * n), matrix, observe=observe)
+    compiled = lazily(lambda x, n: x / n)
+    assert str(compiled(torch.ones(1), 0.0).item()) == "inf" and str(compiled(torch.ones(1), -0.0).item()) == "-inf"
+    many = lazily(lambda x, n: (x * n + n).exp())
+    for n in range(60):
+        assert torch.equal(many(torch.ones(2), n / 50), (torch.ones(2) * (n / 50) + n / 50).exp())
+
+
+# Errors
+
+
+def test_errors_come_at_their_lines():
+    def shapes(x):
+        y = x + 1
+        z = y + 2
+        bad = y @ z  # here
+        return bad
+
+    def indices(x):
+        y = (x + 1).long()
+        z = torch.zeros(3)[y]  # here
+        return z + 1
+
+    def numbers(x):
+        y = (x * 0).int()
+        z = 1 // y  # here
+        return z + 1
+
+    for f in (shapes, indices, numbers):
+        lines, start = inspect.getsourcelines(f)
+        at = start + [i for i, line in enumerate(lines) if "# here" in line][0]
+        for call in (f, lazily(f)):
+            for _ in range(2):
+                with pytest.raises((RuntimeError, IndexError, ZeroDivisionError)) as info:
+                    call(matrix())
+                assert at in [entry.lineno for entry in info.traceback if entry.path.name == "test_lazy.py"] or \
+                    at in [entry.lineno + 1 for entry in info.traceback]
+
+
+def test_nothing_is_lost_when_the_call_fails(observe):
+    class Box:
+        pass
+
+    def f(x, box):
+        box.y = x + 1
+        box.z = box.y.t() * 2
+        raise KeyError("stop")
+
+    alike(f, matrix, Box, observe=observe)
+
+
+# Gradients
+
+
+def test_gradients_of_held_results(observe):
+    def f(w, x):
+        h = (x * w).tanh()
+        view = h.view(-1)
+        out = (h * 2).exp()
+        loss = (out.mean() + view.sum()) * 2
+        seen = []
+        h.register_hook(seen.append)
+        out.retain_grad()
+        by_h, by_out, by_w = torch.autograd.grad(loss, [h, out, w], retain_graph=True)
+        loss.backward()
+        return h, out, loss, by_h, by_out, by_w, seen, out.grad, w.grad
+
+    for programs in ("eager", "aot_eager"):
+        alike(f, leaf, matrix, observe=observe, programs=programs)
+
+
+def test_passes_through_one_piece(observe):
+    def one_after_the_other(w, x):
+        h = x * w
+        a, b = h.exp().sum(), h.sin().sum()
+        a.backward(retain_graph=True)
+        b.backward()
+        return w.grad, a, b
+
+    def freed(w, x):
+        h = (x * w).exp()
+        a, b = h.sum(), (h * 2).sum()
+        a.backward()
+        b.backward()
+
+    def independent(w, x):
+        a, b = (x * w).exp().sum(), (x * w).sin().sum()
+        a.backward()
+        b.backward()
+        return w.grad
+
+    def in_part(w, x):
+        v = torch.ones(2, 3, requires_grad=True)
+        loss = ((x * w).exp() + (x * v).exp()).sum()
+        return torch.autograd.grad(loss, w), torch.autograd.grad(loss, v)
+
+    def twice_the_same(w, x):
+        loss = (x * w).exp().sum()
+        return torch.autograd.grad(loss, w), torch.autograd.grad(loss, w)
+
+    def saves_nothing(w, x):
+        loss = (w + x).sum()
+        loss.backward()
+        loss.backward()
+        return w.grad
+
+    def second(w, x):
+        loss = (x * w).exp().sum()
+        (g,) = torch.autograd.grad(loss, w, create_graph=True)
+        (g * g).sum().backward()
+        return w.grad, g
+
+    def changed(w, x):
+        y = (x * w).exp()
+        z = y.sum()
+        y.mul_(2)
+        z.backward()
+
+    def quietly(w, x):
+        z = (x * w * w).sum()
+        w.data.mul_(2)
+        z.backward()
+        return w.grad
+
+    def without(w, x):
+        y = x * w
+        with torch.no_grad():
+            mean = y.mean() * 2
+            flat = y.view(-1)
+        z = y.detach() * w
+        return y - mean, z, flat, flat.requires_grad, y.grad_fn.name(), z.grad_fn.name()
+
+    for f in (one_after_the_other, freed, independent, in_part, twice_the_same, saves_nothing, second, changed,
+              quietly, without):
+        for programs in ("eager", "aot_eager"):
+            alike(f, leaf, matrix, observe=observe, programs=programs)
+
+
+def test_a_training_step_with_prints(observe, capsys):
+    nn = pytest.importorskip("rushlight.nn")
+
+    def training(compile):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 3))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        log = []
+
+        def step(x, y):
+            optimizer.zero_grad()
+            out = model(x)
+            loss = nn.functional.cross_entropy(out, y)
+            print("loss", loss.item() > 0)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            log.append((float(norm) > 0, out.detach().numpy().shape))
+            optimizer.step()
+            return loss.detach()
+
+        step = compile(step)
+        losses = [step(torch.randn(6, 4), torch.randint(0, 3, (6,))) for _ in range(4)]
+        return losses, log, model.state_dict(), [p.grad for p in model.parameters()]
+
+    expected = training(lambda f: f)
+    text = capsys.readouterr().out
+    assert observe(training(lazily)) == observe(expected)
+    assert capsys.readouterr().out == text
+    compiled = training(lambda f: lazily(f, "inductor"))
+    for a, b in zip(compiled[0], expected[0]):
+        torch.testing.assert_close(a, b)
+
+
+def test_transforms(observe):
+    func = pytest.importorskip("rushlight.func")
+
+    def f(x):
+        y = x * 2
+
+        def g(r):
+            return (r * y).exp().sum()
+
+        return func.vmap(g)(x[:, None]), func.grad(g)(x), func.jvp(g, (x,), (y,)), func.jacrev(torch.sin)(y[0])
+
+    for programs in ("eager", "aot_eager"):
+        alike(f, matrix, observe=observe, programs=programs)
+
+
+# Other calls, threads, memory
+
+
+def test_compiled_functions_inside(observe):
+    inner = torch.compile(lambda x: (x * 2).sum(), backend="eager")
+    deeper = lazily(lambda x: x + 1)
+
+    def f(x):
+        y = x + 1
+        return inner(y) + deeper(y), y
+
+    alike(f, matrix, observe=observe)
+    assert inner._rushlight_state.entries and not inner._rushlight_state.aborts
+
+
+def test_threads_wait_for_what_they_read(observe):
+    def f(x):
+        y, seen = x + 1, []
+        thread = threading.Thread(target=lambda: seen.append((y * 2).tolist()))
+        thread.start()
+        thread.join()
+        z = x * 3
+        writer = threading.Thread(target=lambda: x.add_(100))
+        writer.start()
+        writer.join()
+        return y, z, x, seen
+
+    alike(f, matrix, observe=observe)
+
+
+def test_threads_on_one_function():
+    compiled = lazily(lambda x, n: ((x + n) * 2).exp().sum(), "inductor")
+    wrong = []
+
+    def work(n):
+        for _ in range(30):
+            x = torch.full((8,), n / 10)
+            if not math.isclose(compiled(x, n / 10).item(), 8 * math.exp(4 * n / 10), rel_tol=1e-4):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_finalizers_and_generators(observe):
+    class Last:
+        def __init__(self, x, log):
+            self.x, self.log, self.me = x, log, self
+
+        def __del__(self):
+            self.log.append((self.x * 2).tolist())
+
+    def f(x):
+        log = []
+        y = x + 1
+        Last(y, log)
+        gc.collect()
+        z = y * 3
+
+        def rows():
+            for r in z:
+                yield r + 1
+
+        first = next(rows())
+        return log, first, list(rows()), rows
+
+    compiled = lazily(f)
+    for _ in range(2):
+        expected, got = f(matrix()), compiled(matrix())
+        assert observe(got[:3]) == observe(expected[:3])
+        assert observe(list(got[3]())) == observe(list(expected[3]()))  # runs when the call has ended
+
+
+def test_memory_goes_when_the_calls_have_run():
+    refs = []
+
+    def f(x):
+        y = x + 1
+        refs.append(weakref.ref(y))
+        return (y * 2).sum().item()
+
+    compiled = lazily(f)
+    for _ in range(3):
+        x = matrix()
+        compiled(x)
+        refs.append(weakref.ref(x))
+        del x
+        gc.collect()
+        assert all(r() is None for r in refs)
+
+
+def test_default_dtype_and_modes(observe):
+    def f(x):
+        y = x.int() * 1.5
+        torch.set_default_dtype(torch.float64)
+        z = x.int() * 1.5
+        torch.set_default_dtype(torch.float32)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            w = y * 2
+        return y, z, w
+
+    try:
+        alike(f, matrix, observe=observe)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_endless_programs_run_one_by_one(monkeypatch, observe):
+    monkeypatch.setattr(_config, "LAZY_PROGRAMS", 3)
+
+    def f(x):
+        for i in range(7):
+            x = x + i
+            if i % 2:
+                x.sum().item()
+        for _ in range(700):
+            x = x * 1
+        return x
+
+    assert alike(f, matrix, observe=observe).compiled == 3
+
+
+# The front
+
+
+def test_backend_lazy():
+    assert "lazy" in torch.compiler.list_backends()
+    with pytest.raises(RuntimeError, match="leave fullgraph away"):
+        torch.compile(lambda x: x, backend="lazy", fullgraph=True)
+    module = pytest.importorskip("rushlight.nn").Linear(3, 2)
+    x = matrix()
+    torch.testing.assert_close(torch.compile(module, backend="lazy")(x), module(x))
