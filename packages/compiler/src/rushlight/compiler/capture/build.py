@@ -13,6 +13,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.leaves import settled
+from rushlight.compiler.capture.outside import Early
 from rushlight.compiler.capture.session import Session, immutable
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.tensors import Tracer
@@ -59,6 +60,8 @@ class Builder:
         """The name of a value that is read before the graph runs; filled in when the guards are written."""
         if isinstance(source, Derived):
             return source.write(self.source)
+        if type(source) is Early:
+            return source.name
         if source.step == "const":
             return self.writer.hold(source.example)
         source.wanted = True

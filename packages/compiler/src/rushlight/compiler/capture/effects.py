@@ -40,6 +40,9 @@ class Epilogue(Builder):
         gradients = 0
         starts = [0]
         lines: list[str] = []
+        for source in session.outside.sources():
+            self.source(source)
+        self._clocks()
         self._decisions()
         decided = list(self.outputs)
         for call in session.deferred:
@@ -48,6 +51,7 @@ class Epilogue(Builder):
             lines += [*self.lines, self._call(call)]
             starts.append(len(lines))
             self.lines, self.calls = [], self.calls + 1
+            self._clocks()
         text = self.build(result)
         self.wrong = [self._output(recorder.current(t), None) for t in recorder.wrong]
         self._segment(recorder.stages.flush(), done, None, session.gradients.log[gradients:])
@@ -57,13 +61,19 @@ class Epilogue(Builder):
             raise Abort("an argument of a checkpoint that is changed in place")
         if any(made.items != items for made, items in session.foreign):
             raise Abort("a change of a list that a call makes which runs as it is")
-        if session.printed and any(key == "stdout" for key, _ in session.namespace(vars(sys)).log):
+        if session.outside.said and any(key in ("stdout", "stderr") for key, _ in session.namespace(vars(sys)).log):
             raise Abort("print to a stream that the program exchanges")
         self._keep_checks()
         history.check(recorder, self.outputs, self.changed, session.hooks.keys() | session.retained.keys())
         self.writer.held.update(replay.FUNCTIONS)
         self._cut(starts, [*decided, *[self.outputs[int(name[1:])] for name in self.wrong]])
         return text
+
+    def _clocks(self) -> None:
+        """Look at clocks, in order, before anything else of a part of the program is put to use."""
+        for after, now in self.session.outside.clocks:
+            if after == self.calls:
+                self.build(now)
 
     def _decisions(self) -> None:
         """Work out the expressions of all decisions."""
@@ -100,10 +110,11 @@ class Epilogue(Builder):
         if last:
             leaves = "".join(f"{self.source(tracer._origin)}, " for tracer, _ in last)
             effects.append(f"set_grads(({leaves}), ({''.join(f'{self.build(value)}, ' for _, value in last)}))")
-        for after, shown, options in self.session.printed:
-            if after == self.calls:
-                named = [f"{name}={self.build(value)}" for name, value in options.items()]
-                effects.append(f"print({', '.join([*map(self.build, shown), *named])})")
+        for said in self.session.outside.said:
+            if said.after == self.calls:
+                named = [f"{name}={self.build(value)}" for name, value in said.options.items()]
+                shown = ", ".join([*map(self.build, said.arguments), *named])
+                effects.append(f"{self.writer.hold(said.give)}({shown})")
         self.lines += effects
 
     def _call(self, call: Deferred) -> str:

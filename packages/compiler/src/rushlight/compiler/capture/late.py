@@ -6,10 +6,12 @@ lines that follow the call of the graph. Where it asks how large they are, that 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rushlight.compiler.capture.derived import Derived
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.symbolic import is_open, symbol
 from rushlight.compiler.capture.value import Obj, TensorV, Value
@@ -26,13 +28,15 @@ Write = Callable[[Any], str]  # the expression, from the `Epilogue` that it beco
 class LateV(Value):
     """A number of a known type whose value is not known before the graph ran; `tracer` if it is one element of it.
 
-    `compute` gives its value in the call that is captured.
+    `compute` gives its value in the call that is captured; `origin` what it is made of, if that is there before the
+    graph runs.
     """
 
-    __slots__ = ("kind", "write", "compute", "tracer")
+    __slots__ = ("kind", "write", "compute", "tracer", "origin")
 
-    def __init__(self, kind: type, write: Write, compute: Callable[[], Any], tracer: Any = None) -> None:
-        self.kind, self.write, self.compute, self.tracer = kind, write, compute, tracer
+    def __init__(self, kind: type, write: Write, compute: Callable[[], Any], tracer: Any = None,
+                 origin: Derived | None = None) -> None:
+        self.kind, self.write, self.compute, self.tracer, self.origin = kind, write, compute, tracer, origin
 
 
 def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
@@ -66,7 +70,23 @@ def arithmetic(session: Session, op: str, a: Value, b: Value) -> LateV | None:
             x.source.check_type()  # its value does not matter: the expression reads it
     return LateV(float if float in kinds or op == "/" else int,
                  lambda epilogue: f"({_operand(epilogue, a)} {op} {_operand(epilogue, b)})",
-                 lambda: _ARITHMETIC[op](_now(a), _now(b)))
+                 lambda: _ARITHMETIC[op](_now(a), _now(b)), origin=_joined(op, a, b))
+
+
+def _joined(op: str, a: Value, b: Value) -> Derived | None:
+    """What arithmetic gives before the graph runs; None if an operand is not there yet."""
+    parts = []
+    for x in (a, b):
+        if isinstance(x, LateV):
+            if x.origin is None:
+                return None
+            parts.append(x.origin)
+        elif x.source is None and math.isfinite(x.obj):
+            parts.append(Derived((), lambda name, x=x: repr(x.obj)))
+        else:
+            return None
+    left, right = parts
+    return Derived((*left.roots, *right.roots), lambda name: f"({left.write(name)} {op} {right.write(name)})")
 
 
 def compared(session: Session, op: str, a: Value, b: Value) -> bool | None:
@@ -120,12 +140,16 @@ _COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": op
                 ">=": operator.ge}
 
 
-def as_tensor(op: str, number: Value, tensor: TensorV) -> TensorV | None:
-    """A late number beside a tensor as the 0-dim tensor that it was; None in other cases."""
+def as_tensor(recorder: Any, op: str, number: Value, tensor: TensorV) -> TensorV | None:
+    """A late number beside a tensor as the 0-dim tensor that it was, or as an input; None in other cases."""
     dtype = tensor.tracer._meta.dtype
-    if not isinstance(number, LateV) or number.tracer is None or number.kind not in (int, float):
+    if not isinstance(number, LateV) or number.kind not in (int, float):
         return None
     if op not in ("+", "-", "*", "/") or dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    if number.origin is not None and number.kind is float:
+        return TensorV(recorder.scalar(number.origin, dtype, tensor.tracer._meta.device))
+    if number.tracer is None:
         return None
     return TensorV(number.tracer.reshape(()).to(dtype))
 

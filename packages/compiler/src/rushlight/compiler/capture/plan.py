@@ -96,10 +96,16 @@ class Run:
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
                            fallback=self.plan.fallback, Mismatch=Mismatch, math=math, eagerly=_eagerly)
+        outside = self.session.outside
+        for line in outside.lines(self.epilogue):
+            writer.line(line)
         draws = type(self.plan.counters) is Sym or self.plan.counters > 0
         if draws:
             writer.line(f"seed, start = take({counters})")
+        undo = outside.undo(self.epilogue) + ("give_back(seed, start); " if draws else "")
         if not self.epilogue.names:
+            if self.epilogue.decided:
+                self._write_decisions(writer, undo)
             return
         if not self.sized:
             writer.held["run"] = _compiled(self.plan.backend, self.plan.options, self.graph)
@@ -117,7 +123,6 @@ class Run:
         writer.line("else:")
         wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
         writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
-        undo = "give_back(seed, start); " if draws else ""
         undo += f"put_back(({leaves}), gone); " if forgotten else ""
         writer.line(f"if failed: {undo}return eagerly(failed, fallback, args, kwargs)")
         if self.epilogue.decided:

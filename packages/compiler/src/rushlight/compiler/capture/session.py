@@ -12,7 +12,7 @@ import math
 from abc import ABCMeta
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
@@ -21,8 +21,9 @@ from rushlight.compiler.capture.decisions import Decisions
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
+from rushlight.compiler.capture.outside import Outside
 from rushlight.compiler.capture.sizes import Sizes
-from rushlight.compiler.capture.source import Source, SourceTree
+from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source, SourceTree
 from rushlight.compiler.capture.tensors import Recorder, Tracer
 from rushlight.compiler.capture.value import (
     CellV,
@@ -80,7 +81,7 @@ class Session:
         self.settings: list[tuple[Callable[[], Any], Any]] = []  # functions that must go on giving an object
         self.checkpointed: list[Any] = []  # values that must not be changed in place, on pain of an error
         self.foreign: list[tuple[ListV, list]] = []  # lists that stand for ones which a deferred call makes
-        self.printed: list[tuple[int, list[Value], dict[str, Value]]] = []  # after how many deferred calls, and what
+        self.outside = Outside(self)
         self.hooks: dict[GraphValue, dict[int, Value]] = {}  # of tensors that the program computed
         self.hooked = 0  # how many were registered
         self.retained: dict[GraphValue, Tracer] = {}  # tensors whose `grad` is kept
@@ -109,10 +110,13 @@ class Session:
 
     def lift(self, obj: Any, source: Source) -> Value:
         """The value of something that existed before the call."""
-        if isinstance(obj, Tensor):
+        kind = type(obj)
+        if issubclass(kind, Tensor):
             return TensorV(self.recorder.input(obj, source), source)
-        if type(obj) in (int, float):
+        if kind in (int, float):
             return self.sizes.number(obj, source) or Obj(obj, source)
+        if not kind.__flags__ & IMMUTABLE_TYPE and watches(kind):
+            raise Abort(f"a {kind.__name__}, whose class runs code when it is looked at")
         return Obj(obj, source)
 
     def concrete(self, value: Value) -> Any:
@@ -341,6 +345,12 @@ class Session:
             found = self.views[id(real)] = CellV(content, real, source)
             self.keep.append(real)
         return found
+
+
+def watches(kind: type) -> bool:
+    """Do reads of an object's attributes, and so even `isinstance`, run code of its class?"""
+    getter = type.__getattribute__(kind, "__getattribute__")
+    return type(getter) is not WrapperDescriptorType or any("__class__" in base.__dict__ for base in kind.__mro__[:-1])
 
 
 def immutable(obj: Any) -> bool:

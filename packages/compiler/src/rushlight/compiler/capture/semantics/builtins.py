@@ -8,8 +8,17 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.late import LateV
-from rushlight.compiler.capture.semantics import attr, compare, container, copies, iterate, library, methods, stores
+from rushlight.compiler.capture.semantics import (
+    attr,
+    compare,
+    container,
+    copies,
+    iterate,
+    library,
+    methods,
+    outside,
+    stores,
+)
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -36,6 +45,9 @@ def call(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     handler = _FUNCTIONS.get(fn) or library.FUNCTIONS.get(fn) if _hashable(fn) else None
     if handler is not None:
         return handler(session, args, kwargs)
+    reached = outside.builtin(session, fn, args, kwargs)
+    if reached is not None:
+        return reached
     if isinstance(fn, (MethodDescriptorType, WrapperDescriptorType)) and args:
         return _unbound(session, fn, args, kwargs)
     if allow.is_pure(fn):
@@ -299,16 +311,9 @@ def _print(session: Session, args: Args, kwargs: Kwargs) -> Value:
     """`print(...)` happens with the other effects of the call: nobody can tell when."""
     if kwargs.keys() - {"sep", "end", "flush"}:
         raise Abort("print to a file")
-    shown: Args = []
-    for x in args:
-        if isinstance(x, TensorV):
-            x = session.recorder.snapshot(x.tracer)
-        elif not isinstance(x, LateV):
-            session.plain(x)
-        shown.append(x)
     for option in kwargs.values():
         session.plain(option)
-    session.printed.append((len(session.deferred), shown, kwargs))
+    session.outside.say(print, [outside.shown(session, x) for x in args], kwargs)
     return NONE
 
 

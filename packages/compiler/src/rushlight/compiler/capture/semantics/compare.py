@@ -67,6 +67,8 @@ def same(session: Session, a: Value, b: Value) -> bool:
                         x.source.check("not", Identity(y.obj))
                 return x.obj is y.obj
         result = a.obj is b.obj
+        if type(a.obj) is int is type(b.obj) and -5 <= a.obj <= 256 and -5 <= b.obj <= 256:
+            return session.concrete(a) == session.concrete(b)  # there is one object for each of these
         if type(a.obj) in (int, float, str, bytes, complex, tuple) and type(b.obj) is type(a.obj):
             raise Abort(f"identity of {type(a.obj).__name__} objects")
         if a.source is not None and b.source is not None:
@@ -238,9 +240,9 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
     function, name = BINARY[op]
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         if isinstance(a, TensorV):
-            b = late.as_tensor(op, b, a) or symbolic.as_tensor(session.recorder, op, b, a) or b
+            b = late.as_tensor(session.recorder, op, b, a) or symbolic.as_tensor(session.recorder, op, b, a) or b
         else:
-            a = late.as_tensor(op, a, b) or symbolic.as_tensor(session.recorder, op, a, b) or a
+            a = late.as_tensor(session.recorder, op, a, b) or symbolic.as_tensor(session.recorder, op, a, b) or a
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)

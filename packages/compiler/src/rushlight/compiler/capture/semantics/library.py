@@ -11,7 +11,17 @@ from types import FunctionType
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import attr, call, compare, container, copies, iterate, methods, subgraphs
+from rushlight.compiler.capture.semantics import (
+    attr,
+    call,
+    compare,
+    container,
+    copies,
+    iterate,
+    methods,
+    outside,
+    subgraphs,
+)
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import NONE, FunctionV, GeneratorV, IterV, Obj, Special, TupleV, Value, constant
 from rushlight.compiler.capture.view import DequeV, DictV
@@ -289,10 +299,10 @@ def cached(session: Session, value: Obj, args: Args, kwargs: Kwargs) -> Value:
     if value.source is not None:
         value.source.check_identity()
     positional, named = [session.plain(a) for a in args], {name: session.plain(x) for name, x in kwargs.items()}
-    printed = len(session.printed)
+    printed = len(session.outside.said)
     with subgraphs.apart(session, "a cached function"):
         call.call(session, Obj(fn.__wrapped__, session.tree.constant(fn.__wrapped__)), args, kwargs)
-    if len(session.printed) != printed:
+    if len(session.outside.said) != printed:
         raise Abort("a cached function that prints")
     bound = functools.partial(fn, *positional, **named)
     with dispatch.push(None):
@@ -329,5 +339,6 @@ CONSTRUCTORS: dict[Any, Callable] = {
     functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
 }
 # A handler that gives None leaves the function to be interpreted.
-PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper, **copies.FUNCTIONS}
+PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper, **copies.FUNCTIONS,
+                                         **outside.FUNCTIONS}
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce}

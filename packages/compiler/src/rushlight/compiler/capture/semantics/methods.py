@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from io import TextIOBase
 from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import call as calls
-from rushlight.compiler.capture.semantics import compare, container, iterate, sets
+from rushlight.compiler.capture.semantics import compare, container, iterate, outside, sets
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     NONE,
@@ -54,6 +55,8 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
             return _tuple_method(session, TupleV(iterate.fixed_items(session, owner)), name, args)
         if kind in allow.PURE_METHOD_TYPES or allow.is_leaf_object(owner.obj):
             return _pure(session, owner, name, args, kwargs)
+    if isinstance(owner, Obj) and isinstance(owner.obj, TextIOBase) and not kwargs:
+        return outside.stream(session, owner, name, args)
     raise Abort(f"method {name} of a {session.type_name(owner)}")
 
 

@@ -119,7 +119,8 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
         return _into(session, fn, args, dict(kwargs))
     sign = _ARITHMETIC.get(name.rstrip("_"))
     if sign is not None and len(args) == 2 and isinstance(args[0], TensorV) and not kwargs:
-        args = [args[0], symbolic.as_tensor(session.recorder, sign, args[1], args[0]) or args[1]]
+        args = [args[0], late.as_tensor(session.recorder, sign, args[1], args[0]) or symbolic.as_tensor(
+            session.recorder, sign, args[1], args[0]) or args[1]]
     positional = [unwrap(session, a) for a in args]
     named = {k: unwrap(session, v) for k, v in kwargs.items()}
     return _natively(session, fn, *positional, **named)

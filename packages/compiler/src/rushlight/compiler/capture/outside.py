@@ -1,0 +1,159 @@
+"""What a program does besides computing: it looks at clocks, draws Python's random numbers, and tells people something.
+
+Messages are given out with the other effects of the call, in order. A clock is looked at before the graph runs where
+nothing was computed yet, else after the part of the program that came before it. Random numbers are drawn before the
+graph runs; should the call run eagerly after all, or along another path, the generator is put back first.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rushlight.compiler.capture.derived import Derived
+from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.late import LateV
+from rushlight.compiler.capture.source import Source
+
+if TYPE_CHECKING:
+    from rushlight.compiler.capture.session import Session
+    from rushlight.compiler.capture.value import Value
+
+CLOCKS: dict[Any, type] = {getattr(time, name + end): kind for name in ("time", "perf_counter", "monotonic",
+                                                                        "process_time", "thread_time")
+                           for end, kind in (("", float), ("_ns", int)) if hasattr(time, name + end)}
+
+
+class Said(NamedTuple):
+    """A message: after how many calls that run as they are, the function that gives it out, and its arguments."""
+
+    after: int
+    give: Callable
+    arguments: list[Value]
+    options: dict[str, Value]
+
+
+class Early:
+    """A number that is there before the graph runs: the result of a function without arguments, or of a generator."""
+
+    __slots__ = ("name", "owner", "method", "argument", "example")
+
+    step = "early"
+
+    def __init__(self, name: str, owner: Any, method: str, argument: int | None, example: Any) -> None:
+        self.name, self.owner, self.method, self.argument, self.example = name, owner, method, argument, example
+
+    def check(self, kind: str = "", *detail: Any) -> None:
+        raise Abort("the value of a clock or random number is needed")
+
+
+class Outside:
+    """What a capture has seen of that."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.said: list[Said] = []
+        self.early: list[Early] = []
+        self.clocks: list[tuple[int, LateV]] = []  # after how many calls that run as they are
+        self.generators: dict[int, tuple[Source | None, random.Random, random.Random]] = {}  # and where they stand
+
+    def say(self, give: Callable, arguments: list[Value], options: dict[str, Value] | None = None) -> None:
+        """Give out a message with the other effects."""
+        self.said.append(Said(len(self.session.deferred), give, arguments, options or {}))
+
+    def clock(self, read: Any) -> LateV:
+        """The time."""
+        kind = CLOCKS[read]
+        if not self.session.recorder.graph.nodes and not self.session.deferred:
+            return self._early(kind, read, "__call__", None, read())
+        now = LateV(kind, lambda epilogue: f"{epilogue.writer.hold(read)}()", read)
+        self.clocks.append((len(self.session.deferred), now))
+        return now
+
+    def draw(self, owner: random.Random, source: Source | None, method: str, argument: int | None) -> LateV:
+        """The next number of a generator."""
+        if type(owner) is not random.Random:
+            raise Abort(f"a random number of a {type(owner).__name__}")
+        if id(owner) not in self.generators:
+            twin = random.Random()
+            twin.setstate(owner.getstate())
+            self.generators[id(owner)] = source, owner, twin
+        twin = self.generators[id(owner)][2]
+        found = getattr(twin, method)(*([] if argument is None else [argument]))
+        return self._early(type(found), owner if source is None else source, method, argument, found)
+
+    def _early(self, kind: type, owner: Any, method: str, argument: int | None, found: Any) -> LateV:
+        root: Any = Early(f"e{len(self.early)}", owner, method, argument, found)
+        self.early.append(root)
+        return LateV(kind, lambda epilogue: root.name, lambda: found,
+                     origin=Derived((root,), lambda name: name(root)))
+
+    def sources(self) -> list[Source]:
+        """Where generators are read, so that the entry has names for them."""
+        owners = [*[source for source, *_ in self.generators.values()], *[item.owner for item in self.early]]
+        return [x for x in owners if isinstance(x, Source)]
+
+    def lines(self, epilogue: Any) -> list[str]:
+        """The lines that come before the graph runs."""
+        def name(owner: Any) -> str:
+            return epilogue.source(owner) if isinstance(owner, Source) else epilogue.writer.hold(owner)
+
+        lines = [f"w{i} = {name(owner if source is None else source)}.getstate()"
+                 for i, (source, owner, _) in enumerate(self.generators.values())]
+        for item in self.early:
+            call = "" if item.method == "__call__" else f".{item.method}"
+            argument = "" if item.argument is None else item.argument
+            lines.append(f"{item.name} = {name(item.owner)}{call}({argument})")
+        return lines
+
+    def undo(self, epilogue: Any) -> str:
+        """What puts the generators back."""
+        parts = []
+        for i, (source, owner, _) in enumerate(self.generators.values()):
+            name = epilogue.writer.hold(owner) if source is None else epilogue.source(source)
+            parts.append(f"{name}.setstate(w{i}); ")
+        return "".join(parts)
+
+
+# messages
+
+
+def log(logger: logging.Logger, level: int, path: str, line: int, function: str, message: Any, *args: Any) -> None:
+    """`logger.log(level, message, *args)` from somewhere else."""
+    if logger.isEnabledFor(level):
+        record = logger.makeRecord(logger.name, level, os.path.normcase(path), line, message, args, None, function)
+        logger.handle(record)
+
+
+def logs_plainly(logger: logging.Logger) -> bool:
+    """Is what gets a logger's messages all of the standard library, so that nobody acts on them?"""
+    at: Any = logger
+    while at is not None:
+        if type(at) not in (logging.Logger, logging.RootLogger) or at.filters:
+            return False
+        for handler in at.handlers:
+            known = (type(handler), type(handler.formatter or logging._defaultFormatter))
+            if handler.filters or any(kind.__module__ not in ("logging", "logging.handlers") for kind in known):
+                return False
+        at = at.parent if at.propagate else None
+    return logging.getLogRecordFactory() is logging.LogRecord
+
+
+def warns_plainly(message: str, category: type[Warning], module: str, line: int) -> bool:
+    """Does a warning not become an error? The first filter that fits decides."""
+    for action, text, kind, where, at in warnings.filters:
+        if (text is None or text.match(message)) and issubclass(category, kind) and (
+                where is None or where.match(module)) and at in (0, line):
+            return action != "error"
+    return warnings.defaultaction != "error"  # type: ignore[attr-defined]
+
+
+def warn(space: dict, path: str, line: int, message: str, category: type[Warning]) -> None:
+    """`warnings.warn(message, category)` from somewhere else."""
+    warnings.warn_explicit(message, category, path, line, space.get("__name__") or "<sys>",
+                           space.setdefault("__warningregistry__", {}), None)

@@ -1,0 +1,250 @@
+"""Traps: clocks, Python's random numbers, messages of `logging`, `warnings` and streams."""
+
+import io
+import logging
+import random
+import sys
+import time
+import warnings
+
+import pytest
+
+import rushlight
+import rushlight.nn as nn
+
+
+def numbers(*shape):
+    return rushlight.linspace(-1.0, 1.0, rushlight.Size(shape).numel()).reshape(shape)
+
+
+def test_coins(check):
+    def scenario(compile):
+        random.seed(3)
+
+        def f(x):
+            return x * 2 if random.random() < 0.5 else x + 1
+
+        call = compile(f)
+        return [call(numbers(2)) for _ in range(12)], random.random()
+
+    check(scenario, variants=2)
+
+
+def test_a_generator_of_the_program_and_numbers_beside_tensors(check):
+    def scenario(compile):
+        generator = random.Random(7)
+
+        def f(x, y):
+            share = generator.random()
+            noise = random.uniform(-1.0, 1.0)
+            return share * x + (1 - share) * y + noise, share, noise
+
+        random.seed(5)
+        call = compile(f)
+        return [call(numbers(2), numbers(2) + 1) for _ in range(5)], generator.random(), random.random()
+
+    check(scenario, variants=1)
+
+
+def test_generators_are_put_back_where_a_call_runs_eagerly(check):
+    def scenario(compile):
+        random.seed(1)
+        table = numbers(4)
+
+        def f(i):
+            share = random.random()
+            return table[i].sum() * share, share
+
+        call = compile(f)
+        results = [call(rushlight.tensor([0, 1])), call(rushlight.tensor([2, 3]))]
+        with pytest.raises(IndexError):
+            call(rushlight.tensor([0, 9]))
+        return *results, random.random(), call(rushlight.tensor([1, 1]))
+
+    check(scenario)
+
+
+def test_actions_of_an_agent(check):
+    def scenario(compile):
+        random.seed(4)
+        net = nn.Linear(2, 3)
+        for p in net.parameters():
+            p.data.copy_(numbers(*p.shape))
+
+        def act(x, epsilon):
+            if random.random() < epsilon:
+                return random.randrange(3)
+            with rushlight.no_grad():
+                return net(x).argmax().item()
+
+        call = compile(act)
+        return [call(numbers(2) * (-1) ** i, 0.5) for i in range(20)], random.random()
+
+    check(scenario, captured=None)
+
+
+@pytest.mark.parametrize("method", ["gauss", "seed", "shuffle", "choice"])
+def test_other_draws(check, method):
+    def scenario(compile):
+        random.seed(2)
+
+        def f(x):
+            items = [1, 2, 3]
+            found = {"gauss": lambda: random.gauss(0, 1), "seed": lambda: random.seed(1),
+                     "shuffle": lambda: random.shuffle(items), "choice": lambda: random.choice(items)}[method]()
+            return x, found, items
+
+        call = compile(f)
+        return [call(numbers(2)) for _ in range(4)], random.random()
+
+    check(scenario, captured=None)
+
+
+def test_clocks(check):
+    def scenario(compile):
+        seen = []
+
+        def f(x):
+            start = time.perf_counter()
+            y = x.exp().sum()
+            middle = time.perf_counter()
+            z = y * 2
+            seen.append(time.perf_counter() - middle)
+            return z, time.monotonic_ns(), middle - start, time.time()
+
+        call = compile(f)
+        for _ in range(3):
+            before = time.perf_counter(), time.monotonic_ns(), time.time()
+            result, nanoseconds, passed, now = call(numbers(3))
+            assert before[1] <= nanoseconds <= time.monotonic_ns()
+            assert 0 <= passed <= time.perf_counter() - before[0]
+            assert before[2] <= now <= time.time() + 1e-3
+            assert type(nanoseconds) is int and type(passed) is float
+        return result, all(0 <= s < 1 for s in seen), len(seen)
+
+    check(scenario, variants=1)
+
+
+def test_steps_that_are_timed(check):
+    def scenario(compile):
+        net, times = nn.Linear(2, 1), []
+        for p in net.parameters():
+            p.data.fill_(0.5)
+        optimizer = rushlight.optim.SGD(net.parameters(), 0.1)
+
+        def step(x):
+            start = time.time()
+            loss = net(x).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            elapsed = time.time() - start
+            times.append(elapsed)
+            if elapsed > 100:
+                return "slow"
+            return loss.item(), net(x).sum().item()
+
+        call = compile(step)
+        return [call(numbers(3, 2)) for _ in range(3)], all(t >= 0 for t in times), len(times)
+
+    check(scenario, variants=1)
+
+
+def records(compile, f, *calls, level=logging.INFO):
+    """What a function logs, and gives."""
+    logger, stream = logging.getLogger("rushlight.traps"), io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(filename)s:%(lineno)d %(funcName)s %(message)s"))
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(level)
+    try:
+        call = compile(f(logger))
+        results = [call(*args) for args in calls]
+        logger.setLevel(logging.ERROR)
+        return *results, call(*calls[0]), stream.getvalue()
+    finally:
+        logger.handlers, logger.propagate = [], True
+
+
+def test_logging(check):
+    def scenario(compile):
+        def made(logger):
+            def f(x):
+                logger.info("loss %.3f of %s", x.sum().item(), tuple(x.shape))
+                y = x * 2
+                logger.debug("hidden")
+                if logger.isEnabledFor(logging.WARNING):
+                    logger.warning(f"first {y[0].item():.2f}")
+                return y
+
+            return f
+
+        return records(compile, made, (numbers(3) + 1,), (numbers(3) + 2,))
+
+    check(scenario)
+
+
+def test_logging_to_the_program_itself_is_left_to_eager_execution(check):
+    class Keep(logging.Handler):
+        def emit(self, record):
+            kept.append(record.getMessage())
+
+    kept = []
+
+    def scenario(compile):
+        kept.clear()
+        logger = logging.getLogger("rushlight.traps.kept")
+        logger.handlers, logger.propagate = [Keep()], False
+        logger.setLevel(logging.INFO)
+
+        def f(x):
+            logger.info("now")
+            return x * len(kept)
+
+        call = compile(f)
+        return call(numbers(2)), call(numbers(2)), list(kept)
+
+    check(scenario, captured=False)
+
+
+@pytest.mark.parametrize("errors", [False, True])
+def test_warnings(check, errors):
+    def scenario(compile):
+        def warns(x):
+            warnings.warn("odd", DeprecationWarning)  # noqa: B028  the default is what is tried
+            warnings.warn("of the caller", stacklevel=2)
+            return x * 2
+
+        def f(x):
+            return warns(x)
+
+        call = compile(f)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = [call(numbers(2)), call(numbers(2))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error" if errors else "ignore")
+            if not errors:
+                return results, call(numbers(2)), len(caught)
+            with pytest.raises(DeprecationWarning):
+                call(numbers(2))
+        return results, [(str(w.message), w.category.__name__, w.filename, w.lineno) for w in caught]
+
+    check(scenario, captured=None if errors else True)
+
+
+def test_streams(check):
+    def scenario(compile):
+        before, sys.stderr = sys.stderr, io.StringIO()
+        try:
+            def f(x):
+                print("shown", x.sum().item(), x)
+                count = sys.stderr.write("written\n")
+                return x * count
+
+            call = compile(f)
+            return call(numbers(2)), call(numbers(2)), sys.stderr.getvalue()
+        finally:
+            sys.stderr = before
+
+    check(scenario)
