@@ -122,6 +122,13 @@ def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     looped = fold is not None and not isinstance(fold.init, bool)
     if looped and metas[0].numel >= LARGE and not (out.dtype.is_complex or metas[0].dtype.is_complex):
         return _plan_large_fold(fold, metas[0], params[0], out)
+    if numpy in native.LOOPS:
+        plan = (
+            (lambda x: finish(quiet(numpy, x._array, *params), out))
+            if isinstance(out, Meta)
+            else lambda x: tuple([finish(a, m) for a, m in zip(quiet(numpy, x._array, *params), out)])
+        )
+        return native.form("sequence", plan, numpy, metas, params, out, metas[0].numpy)
     if isinstance(out, Meta):
         whole, m = getattr(numpy, "whole", None), metas[0]
         if whole is None or not m.contiguous or not m.ndim or m.dtype is not out.dtype or out.dtype in dtypes.HALF:
@@ -195,6 +202,9 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
     else:
         def run(*operands: Any) -> Any:
             return tuple([finish(a, m) for a, m in zip(compute(*operands), out)])
+    if function in native.LOOPS and out is not None:
+        kind = next(m.numpy for m in metas if m is not None and not m.weak)
+        return native.form("sequence", run, function, metas, params, out, kind)
     return run
 
 

@@ -110,6 +110,16 @@ def front(call: Callable, plans: Plans, kind: str, *words: int, entry: Callable 
     return call
 
 
+LOOPS: set[Callable] = set()  # functions of arrays that small calls may turn into a row of numpy's loops
+
+
+def of_loops(function: Callable) -> Callable:
+    """Say that a kernel, or the numpy form of a reduction, is written in ufuncs, their reductions and `where` as long
+    as it is called with few elements: see `rushlight.core.native_sequences`."""
+    LOOPS.add(function)
+    return function
+
+
 def counted(plan: Callable) -> Callable:
     """A plan that counts its calls as long as that may lead to native ones."""
     if not _Calls.wanted:

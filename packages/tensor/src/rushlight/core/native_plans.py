@@ -6,65 +6,29 @@ does not know such calls.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.core.meta import Meta
+from rushlight.core.native_loops import element_word, inner_loop, number_kind
+from rushlight.core.native_sequences import sequence
 from rushlight.core.op import Op
 from rushlight.core.records import native_function
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import calls_loops as how
 from rushlight.kernels.cpu import calls_objects as c
 from rushlight.kernels.layout import merge_dims
+
+__all__ = ["copy", "cut", "fold", "join", "loop", "multiply", "sequence", "update", "view"]
 
 _MOST_BYTES, _MOST_ZEROS = 4096, 65536  # of a template that is kept; of zeros, for which none is
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
 
 
-class _Ufunc(ctypes.Structure):
-    """The beginning of PyUFuncObject."""
-
-    _fields_ = (
-        ("head", ctypes.c_byte * object.__basicsize__),
-        ("nin", ctypes.c_int),
-        ("nout", ctypes.c_int),
-        ("nargs", ctypes.c_int),
-        ("identity", ctypes.c_int),
-        ("functions", ctypes.POINTER(ctypes.c_void_p)),
-        ("data", ctypes.POINTER(ctypes.c_void_p)),
-        ("ntypes", ctypes.c_int),
-        ("reserved", ctypes.c_int),
-        ("name", ctypes.c_char_p),
-        ("types", ctypes.POINTER(ctypes.c_char)),
-    )
-
-
-@cache
-def inner_loop(function: Any, compute: np.dtype, result: np.dtype) -> tuple[int, int] | None:
-    """The address of a ufunc's inner loop and of its data, from the ufunc's public struct; None where there is none."""
-    if not isinstance(function, np.ufunc) or function.nout != 1 or not (compute.isbuiltin and result.isbuiltin):
-        return None
-    fields = _Ufunc.from_address(id(function))
-    signature = compute.char * function.nin + result.char
-    known = [text.replace("->", "") for text in function.types]
-    if (fields.nin, fields.nout, fields.ntypes) != (function.nin, 1, len(known)) or signature not in known:
-        return None
-    at = known.index(signature)
-    numbers = bytes([np.dtype(char).num for char in signature])
-    if fields.types[at * fields.nargs : (at + 1) * fields.nargs] != numbers or not fields.functions[at]:
-        return None
-    return fields.functions[at], fields.data[at] or 0
-
-
 # Elementwise calls
-
-_WHOLE = {8: how.TO_INT64, 4: how.TO_INT32, 2: how.TO_INT16, 1: how.TO_INT8}
 
 
 def update(plan: Callable, function: Any, metas: tuple[Meta | None, ...], compute: np.dtype, out: Meta) -> Callable:
@@ -90,7 +54,7 @@ def loop(
         return plan
     if any(m is None or not m.weak and m.numpy is not compute for m in metas):
         return plan
-    kinds = [_number_kind(m, compute) if m.weak else (0, m) for m in metas]
+    kinds = [number_kind(m, compute) if m.weak else (0, m) for m in metas]
     strides = [_broadcast_strides(m, out.ndim, compute.itemsize) for m in metas]
     strides += [(0,) * out.ndim for _ in constants]
     strides.append(_broadcast_strides(out, out.ndim, out.dtype.itemsize))
@@ -110,23 +74,6 @@ def loop(
             extent = element_word(constants[k - len(metas)], compute)
         words += [kind, id(identity), id(compute), *own[::-1], *(0,) * fill, 0 if kind else extent]
     return native_function(call, plan, tuple(words), out, dims, out.numpy, compute, function, kinds)
-
-
-def element_word(number: Any, kind: np.dtype) -> int:
-    """A word of memory that begins with an element."""
-    element = np.zeros(8, np.uint8)
-    element[: kind.itemsize] = np.array(number, kind).reshape(1).view(np.uint8)
-    return int(element.view(np.int64)[0])
-
-
-def _number_kind(m: Meta, compute: np.dtype) -> tuple[int, type] | None:
-    """How a Python number with this weak meta is written in the dtype of the computation, and its type."""
-    kind = {0: bool, 1: int, 2: float}.get(m.dtype.category)
-    if kind is None or compute.kind not in "fiub" or compute.kind == "f" and compute.itemsize < 4:
-        return None
-    if compute.kind == "f":
-        return (how.TO_DOUBLE if compute.itemsize == 8 else how.TO_SINGLE), kind
-    return (_WHOLE[compute.itemsize], kind) if kind is not float else None
 
 
 def _broadcast_strides(m: Meta, ndim: int, itemsize: int) -> tuple[int, ...]:

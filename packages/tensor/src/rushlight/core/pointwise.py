@@ -76,7 +76,8 @@ def plan_elementwise(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable
         plan = _composed_plan(function, casters, out)
         ufunc, number = getattr(function, "beside", (None, None))
         if ufunc is None or not out.contiguous:
-            return plan
+            same = all(cast is None or m is None or m.weak for cast, m in zip(casters, metas))
+            return native.form("sequence", plan, function, metas, (), out, compute) if same else plan
         return native.form("loop", plan, ufunc, metas, compute, out, number=number)
 
     def run(*operands: Any) -> Tensor:

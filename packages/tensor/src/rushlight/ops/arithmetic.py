@@ -293,8 +293,11 @@ extend_tensor("__pos__", positive)
 
 
 def is_one(x: Any) -> bool:
-    """Is an argument of a numpy function the number 1, as factors often are, so that there is nothing to multiply?"""
-    return x.ndim == 0 and x == 1
+    """Is an argument of a numpy function the number 1, as factors often are, so that there is nothing to multiply?
+
+    Of a stand-in for any number it is not known: to multiply gives the same.
+    """
+    return x.ndim == 0 and isinstance(x, (np.generic, np.ndarray)) and bool(x == 1)
 
 
 def _addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:

@@ -12,6 +12,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import assign_out
 from rushlight.core.tensor import Tensor
@@ -76,6 +77,7 @@ layer_norm_op = structured(
 
 
 @kernel(layer_norm_op, "cpu")
+@of_loops
 def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int):
     lead = x.ndim - dims
     result, mean, rstd = cpu.layer_norm(x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:])), weight, bias, eps)

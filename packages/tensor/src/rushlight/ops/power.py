@@ -64,7 +64,7 @@ def hypot(input, other):
 
 
 def _pow(a: Any, b: Any) -> Any:
-    kind = np.result_type(a, b)
+    kind = np.result_type(a.dtype, b.dtype)
     if kind.kind not in "iu":
         return np.power(a, b)
     if kind.kind == "i" and np.any(np.less(b, 0)):

@@ -14,6 +14,7 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.errors import check_dim, check_dims
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import Sample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import softmax
@@ -281,6 +282,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 # Logarithm of a sum of exponentials
 
 
+@of_loops
 def _logsumexp(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
     return softmax.log_sum_exp(array, dim).reshape(reduced_shape(array.shape, dim, keepdim))
 

@@ -12,6 +12,7 @@ from rushlight.core.dtypes import dtype as Dtype
 from rushlight.core.errors import check_dim
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import softmax as cpu
@@ -70,6 +71,7 @@ log_softmax_backward_op = structured(
 
 
 @kernel(softmax_op, "cpu")
+@of_loops
 def _softmax(x: np.ndarray, dim: int) -> np.ndarray:
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(1), x.dtype.type(np.nan))
@@ -77,6 +79,7 @@ def _softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 @kernel(log_softmax_op, "cpu")
+@of_loops
 def _log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
     if not x.ndim or not x.size:
         return np.where(np.isfinite(x), x.dtype.type(0), x.dtype.type(np.nan))
@@ -84,6 +87,7 @@ def _log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 @kernel(softmax_backward_op, "cpu")
+@of_loops
 def _softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
     if not grad.ndim:
         return np.zeros_like(output)
@@ -91,6 +95,7 @@ def _softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndar
 
 
 @kernel(log_softmax_backward_op, "cpu")
+@of_loops
 def _log_softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
     if not grad.ndim:
         return np.zeros_like(output)
@@ -109,7 +114,7 @@ def _apply(op, input: Tensor, dim: int, dtype: Dtype | None) -> Tensor:
     return op.apply((input,), (check_dim(op.name, dim, input.ndim),))
 
 
-@function()
+@function(memo=True)
 def softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
     """Positive numbers that add up to 1 along `dim`: `exp(input) / exp(input).sum(dim)`; `dtype` converts the input
     first.
@@ -124,7 +129,7 @@ def softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
     return _apply(softmax_op, input, dim, dtype)
 
 
-@function()
+@function(memo=True)
 def log_softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
     """Logarithm of `softmax(input, dim)`, without the rounding errors of the two steps; `dtype` converts the input
     first.
@@ -142,7 +147,7 @@ def _softmax_functional(
 
     Raises RuntimeError for integer input, IndexError for a dimension out of range.
     """
-    return _apply(softmax_op, input, implicit_dim("softmax", input.ndim) if dim is None else dim, dtype)
+    return softmax(input, implicit_dim("softmax", input.ndim) if dim is None else dim, dtype)
 
 
 @function(name="log_softmax", namespace="nn.functional", method=False, out=False)
@@ -151,7 +156,7 @@ def _log_softmax_functional(
 ) -> Tensor:
     """Logarithm of `softmax(input, dim)`. Raises RuntimeError for integer input, IndexError for a dimension out of
     range."""
-    return _apply(log_softmax_op, input, implicit_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
+    return log_softmax(input, implicit_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 
 @function(namespace="nn.functional", method=False, out=False)

@@ -27,6 +27,7 @@ from rushlight.kernels.cpu.calls_objects import (
     PICK,
     PYTHON,
     RECALL,
+    SEQUENCE,
     TABLE,
     UPDATE,
     VIEW,
@@ -34,6 +35,7 @@ from rushlight.kernels.cpu.calls_objects import (
     python,
 )
 from rushlight.kernels.cpu.calls_plans import copy, cut, fold, join, multiply, view
+from rushlight.kernels.cpu.calls_sequences import sequence
 from rushlight.kernels.cpu.machine import word
 
 
@@ -63,6 +65,8 @@ def answer(self, args, count):
         made = fold(record, table, self, args, count)
     elif what == JOIN:
         made = join(record, table, self, args, count)
+    elif what == SEQUENCE:
+        made = sequence(record, table, self, args, count)
     else:
         made = adopt(record, table, self, args, count)
     if made == PYTHON:

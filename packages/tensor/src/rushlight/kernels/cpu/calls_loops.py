@@ -124,8 +124,8 @@ def gather(record, table, args, count, pointers, numbers):
     return True
 
 
-# How a Python number becomes an element.
-TO_DOUBLE, TO_SINGLE, TO_INT64, TO_INT32, TO_INT16, TO_INT8 = range(1, 7)
+# How a Python number becomes an element. NOTHING is for None, which is none.
+TO_DOUBLE, TO_SINGLE, TO_INT64, TO_INT32, TO_INT16, TO_INT8, NOTHING = range(1, 8)
 
 
 def put_number(table, number, how, place):
@@ -142,6 +142,8 @@ def put_number(table, number, how, place):
             put_double(place, double)
         else:
             put_single(place, double)
+        return True
+    if how == NOTHING:
         return True
     value = call(known(table, AS_INTEGER), number)
     if value == -1 and call(known(table, FAILED)) != 0:

@@ -150,8 +150,8 @@ def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     rows, weight, bias = (None if v is None else widened(v) for v in (rows, weight, bias))
     mean = rows.mean(axis=1, keepdims=True)
     result = rows - mean
-    variance = np.einsum("ij,ij->i", result, result)[:, None] / rows.dtype.type(max(size, 1))
-    rstd = 1 / np.sqrt(variance + rows.dtype.type(eps))
+    variance = np.add.reduce(np.square(result), axis=1, keepdims=True) / max(size, 1)
+    rstd = 1 / np.sqrt(variance + eps)
     result *= rstd
     if weight is not None:
         result *= weight.reshape(-1)

@@ -115,7 +115,7 @@ def log_sum_parts(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.
     x = _wide(x)
     real = x.real if x.dtype.kind == "c" else x
     top = real.max(axis=axes, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, 0).astype(real.dtype)
+    top = np.where(np.isfinite(top), top, 0).astype(real.dtype, copy=False)
     return top, np.log(np.exp(x - top).sum(axis=axes, keepdims=True))
 
 

@@ -1,0 +1,138 @@
+"""Native plans of calls that are several of numpy's loops, one after the other. Functions as in `calls_plans`."""
+
+from __future__ import annotations
+
+from rushlight.kernels.cpu.calls_loops import gather
+from rushlight.kernels.cpu.calls_objects import (
+    DATA,
+    MOVE,
+    NEW_TUPLE,
+    PYTHON,
+    TUPLE_ITEMS,
+    drop,
+    fresh_tensor,
+    item,
+    known,
+    new_array,
+)
+from rushlight.kernels.cpu.machine import call, put_word, stack, word
+
+# SEQUENCE: the record begins as that of LOOP does, with arguments and constants. From word PLACES on, a descr, a number
+# of dimensions and their address for each result, the place of each temporary in a block on the stack, and the steps.
+# Arguments, constants, results and temporaries are numbered in this order.
+OPERANDS, ARGUMENTS, PLACES, RESULTS, TEMPORARIES, STEPS = range(2, 8)
+MOST_VALUES, MOST_RESULTS, BLOCK_BYTES = 48, 4, 16384
+
+# A step: what it is, the address of its loop and of the loop's data, the sizes of three dimensions, and for each of at
+# most four operands, the result last, its number and its strides. FOLD has the length of a row less the element that it
+# begins with, whether there is one, the number of rows, and the size of an element; PICK_ONE the size of an element.
+EACH, FOLD_ROWS, PICK_ONE = range(3)
+KIND, FUNCTION, CONTEXT, COUNT, INNER, MIDDLE, OUTER, FIRST_VALUE = range(8)
+FROM_FIRST, ROWS, SIZE = COUNT, MIDDLE, OUTER
+VALUE_WORDS, STEP_WORDS = 4, 24
+
+
+def sequence(record, table, self, args, count):
+    """Run all steps. Self goes on with the metas of the results."""
+    pointers, numbers, arrays, block = stack(48), stack(8), stack(4), stack(2048)
+    if not gather(record, table, args, count, pointers, numbers):
+        return PYTHON
+    at, place = record + 8 * word(record + 8 * PLACES), pointers + 8 * word(record + 8 * OPERANDS)
+    results = word(record + 8 * RESULTS)
+    for k in range(results):
+        array = new_array(table, word(at), word(at + 8), word(at + 16))
+        if array == 0:
+            drop_all(table, arrays, 0, k)
+            return PYTHON
+        put_word(arrays + 8 * k, array)
+        put_word(place, word(array + DATA))
+        at += 24
+        place += 8
+    for _ in range(word(record + 8 * TEMPORARIES)):
+        put_word(place, block + word(at))
+        at += 8
+        place += 8
+    for _ in range(word(record + 8 * STEPS)):
+        run_step(table, at, pointers)
+        at += 8 * STEP_WORDS
+    if results == 1:
+        return fresh_tensor(table, word(arrays), item(self, 2))
+    return tensors_of(table, self, arrays, results)
+
+
+def drop_all(table, arrays, first, beyond):
+    """Give back the references to arrays."""
+    for k in range(first, beyond):
+        drop(table, word(arrays + 8 * k))
+    return 0
+
+
+def tensors_of(table, self, arrays, results):
+    """A tuple of tensors over the arrays; 0 with an exception."""
+    made = call(known(table, NEW_TUPLE), results)
+    if made == 0:
+        drop_all(table, arrays, 0, results)
+        return made
+    for k in range(results):
+        tensor = fresh_tensor(table, word(arrays + 8 * k), item(self, 2 + k))
+        if tensor == 0:
+            drop_all(table, arrays, k + 1, results)
+            drop(table, made)
+            return tensor
+        put_word(made + TUPLE_ITEMS + 8 * k, tensor)
+    return made
+
+
+def run_step(table, step, pointers):
+    """One step, for each place of the outer dimensions."""
+    if word(step + 8 * KIND) == FOLD_ROWS:
+        return fold_rows(table, step, pointers)
+    now, steps, count = stack(4), stack(4), word(step + 8 * COUNT)
+    for k in range(count):
+        put_word(steps + 8 * k, word(step + 8 * (FIRST_VALUE + VALUE_WORDS * k + 1)))
+    for i in range(word(step + 8 * OUTER)):
+        for j in range(word(step + 8 * MIDDLE)):
+            for k in range(count):
+                own = step + 8 * (FIRST_VALUE + VALUE_WORDS * k)
+                start = i * word(own + 24) + j * word(own + 16)
+                put_word(now + 8 * k, word(pointers + 8 * word(own)) + start)
+            if word(step + 8 * KIND) == EACH:
+                call(word(step + 8 * FUNCTION), now, step + 8 * INNER, steps, word(step + 8 * CONTEXT))
+            else:
+                pick_each(table, now, steps, word(step + 8 * INNER), word(step + 8 * CONTEXT))
+    return 0
+
+
+def pick_each(table, now, steps, n, size):
+    """Elements of the second or the third operand, as the bools of the first say."""
+    flag = stack(1)
+    for e in range(n):
+        put_word(flag, 0)
+        call(known(table, MOVE), flag, word(now) + e * word(steps), 1)
+        source = word(now + 16) + e * word(steps + 16)
+        if word(flag) != 0:
+            source = word(now + 8) + e * word(steps + 8)
+        call(known(table, MOVE), word(now + 24) + e * word(steps + 24), source, size)
+    return 0
+
+
+def fold_rows(table, step, pointers):
+    """numpy's inner loop as its reductions call it, for each row; see `calls_plans.fold`."""
+    now, steps, size, first = stack(3), stack(3), word(step + 8 * SIZE), word(step + 8 * FROM_FIRST)
+    elements = word(pointers + 8 * word(step + 8 * FIRST_VALUE))
+    to = word(pointers + 8 * word(step + 8 * (FIRST_VALUE + VALUE_WORDS)))
+    total = stack(1)
+    put_word(steps, 0)
+    put_word(steps + 8, size)
+    put_word(steps + 16, 0)
+    for _ in range(word(step + 8 * ROWS)):
+        put_word(total, 0)
+        call(known(table, MOVE), total, elements, first * size)
+        put_word(now, total)
+        put_word(now + 8, elements + first * size)
+        put_word(now + 16, total)
+        call(word(step + 8 * FUNCTION), now, step + 8 * INNER, steps, word(step + 8 * CONTEXT))
+        call(known(table, MOVE), to, total, size)
+        elements += (word(step + 8 * INNER) + first) * size
+        to += size
+    return 0
