@@ -2,12 +2,12 @@
 """Measure the first call of every operation: with an empty cache of kernels, and with a warm one.
 
 Each operation runs in processes of its own on the samples of its declaration, enlarged so that native kernels are
-used. Processes are forked from one that has imported the code generator, which everybody who compiles pays once;
-kernels that it leaves to numba pay for numba's import as well.
+used. Processes are forked from one that has imported the code generator, which everybody who compiles pays once.
 Seconds are CPU seconds of the calling thread, so that other programs do not count, beyond those of a second call.
 
     python tools/first_calls.py                     every operation; lists those above the limits
     python tools/first_calls.py --only softmax -v   some, with the slowest call of each
+    python tools/first_calls.py --dtype complex64   on numbers of another dtype, where an operation takes them
 """
 
 from __future__ import annotations
@@ -67,7 +67,19 @@ def fits(op: Any, operands: list, params: tuple) -> bool:
     return all(m.numel <= 16 * LARGE for m in (found if isinstance(found, tuple) else (found,)) if m is not None)
 
 
-def measure(name: str, directory: str) -> tuple[float, int, str]:
+def converted(op: Any, sample: Any, dtype: str) -> Any:
+    """A sample whose numbers have another dtype; indices and conditions stay."""
+    from rushlight.core.op import Sample
+
+    def numbers(i: int, x: Any) -> Any:
+        if not isinstance(x, np.ndarray) or op.promote == "where" and i == 0:
+            return x
+        return x.astype(dtype) if x.dtype.kind in "fc" or op.kind == "elementwise" else x
+
+    return Sample(tuple([numbers(i, x) for i, x in enumerate(sample.operands)]), sample.params)
+
+
+def measure(name: str, directory: str, dtype: str) -> tuple[float, int, str]:
     """The slowest first call of an operation: seconds, which sample, and how many kernels were compiled for all."""
     import rushlight
     from rushlight.core.op import REGISTRY
@@ -78,6 +90,7 @@ def measure(name: str, directory: str) -> tuple[float, int, str]:
     warnings.simplefilter("ignore")
     op, slowest, calls = REGISTRY[name], (0.0, 0), 0
     for number, sample in enumerate(samples_of(op)):
+        sample = converted(op, sample, dtype) if dtype else sample
         for operands, params in filter(None, (enlarged(op, sample), (sample.operands, sample.params))):
             tensors = tuple([rushlight.from_numpy(x.copy()) if isinstance(x, np.ndarray) else x for x in operands])
             times = [time.thread_time()]
@@ -85,17 +98,17 @@ def measure(name: str, directory: str) -> tuple[float, int, str]:
                 for _ in range(2):
                     op.apply(tensors, params)
                     times.append(time.thread_time())
-            except (RuntimeError, IndexError, ValueError):
-                continue  # data that an enlarged operand may not have
+            except (RuntimeError, TypeError, IndexError, ValueError):
+                continue  # data that an enlarged operand may not have, or a dtype that it does not take
             slowest = max(slowest, (times[1] - times[0] - (times[2] - times[1]), number))
             calls += 1
     return (*slowest, f"{calls} calls, {compile_statistics()['compiled']} kernels")
 
 
-def in_child(context: Any, name: str, directory: str) -> tuple[float, int, str]:
+def in_child(context: Any, name: str, directory: str, dtype: str) -> tuple[float, int, str]:
     """`measure` in a forked process."""
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: sender.send(measure(name, directory)))
+    child = context.Process(target=lambda: sender.send(measure(name, directory, dtype)))
     child.start()
     sender.close()
     try:
@@ -111,6 +124,7 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="a regular expression for names of operations")
+    parser.add_argument("--dtype", default="", help="numpy's name of a dtype for all numbers")
     parser.add_argument("-v", "--verbose", action="store_true", help="list all that were measured")
     options = parser.parse_args()
 
@@ -123,8 +137,8 @@ def main() -> int:
     context, failed = multiprocessing.get_context("fork"), 0
     for name in sorted(name for name in REGISTRY if re.search(options.only, name)):
         with tempfile.TemporaryDirectory() as directory:
-            cold, sample, what = in_child(context, name, directory)
-            warm, _, _ = in_child(context, name, directory)
+            cold, sample, what = in_child(context, name, directory, options.dtype)
+            warm, _, _ = in_child(context, name, directory, options.dtype)
         slow = cold > COLD or warm > WARM
         failed += slow
         if slow or options.verbose:

@@ -43,8 +43,9 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def pow(a: Any, b: Any) -> Any:
-    """a**b; 0 where only a is 0, 1 where both are."""
-    at_zero = s.select(b == 0, s.constant(1.0, a), s.constant(0.0, a))
+    """a**b; where a is 0 1 for b = 0, else 0 where the real part of b is positive, and NaN where it is not."""
+    known = s.select(s.real(b) > 0, s.constant(0.0, a), s.constant(math.nan * (1 + 1j), a))
+    at_zero = s.select(b == 0, s.constant(1.0, a), known)
     return s.select(a == 0, at_zero, s.exp(b * s.log(a)))
 
 

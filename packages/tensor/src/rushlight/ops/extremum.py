@@ -162,7 +162,7 @@ argmin_op = reduction(
 )
 
 
-@function()
+@function(out=EXACT)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the largest element along `dim`, or in the flattened tensor; of the first NaN if there is one.
 
@@ -176,7 +176,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return argmax_op.apply((input,), (check_dims("argmax", dim, input.ndim), bool(keepdim)))
 
 
-@function()
+@function(out=EXACT)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the smallest element along `dim`, or in the flattened tensor; of the first NaN, if any."""
     return argmin_op.apply((input,), (check_dims("argmin", dim, input.ndim), bool(keepdim)))
