@@ -144,3 +144,10 @@ def test_what_can_be_overridden_is_listed():
     assert overrides.is_tensor_method_or_property(Tensor.mul) and not overrides.is_tensor_method_or_property(len)
     assert Tensor.__repr__ in overrides.get_ignored_functions()
     assert overrides.is_tensor_like(Duck()) and not overrides.is_tensor_like(1.0)
+
+
+def test_functions_that_are_first_read_in_a_mode_do_not_ask_after_it():
+    vars(rushlight).pop("nanmedian", None)
+    with overrides.BaseTorchFunctionMode():
+        assert rushlight.nanmedian(rushlight.ones(1)).item() == 1.0
+    assert rushlight.nanmedian is EXPORTS["nanmedian"]

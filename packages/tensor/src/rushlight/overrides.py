@@ -270,23 +270,29 @@ def _replace() -> None:
     for name, function in EXPORTS.items():
         if id(function) not in replaced:
             replaced[id(function)] = _renamed(asking(function), name.rpartition(".")[2])
-    _swap(EXPORTS, replaced, EXPORTS.__setitem__)
-    for namespace in _NAMESPACES:
-        module = sys.modules.get(f"rushlight.{namespace}".rstrip("."))
-        if module is not None:
-            _swap(vars(module), replaced, functools.partial(setattr, module))
+    back = {id(replaced[id(function)]): function for function in EXPORTS.values()}
+    _undo.append(lambda: _swap_all(back, []))  # names that modules load while functions ask
+    _swap(EXPORTS, replaced, EXPORTS.__setitem__, _undo)
+    _swap_all(replaced, _undo)
     methods: dict[int, Any] = {}
     for name, method in _methods():
         if id(method) not in methods:  # aliases are one function, of the first name
             methods[id(method)] = _method(name, method, asking)
-    _swap(vars(Tensor), methods, functools.partial(setattr, Tensor))
+    _swap(vars(Tensor), methods, functools.partial(setattr, Tensor), _undo)
 
 
-def _swap(names: Any, replaced: dict[int, Any], put: Callable[[str, Any], None]) -> None:
+def _swap_all(replaced: dict[int, Any], undo: list) -> None:
+    for namespace in _NAMESPACES:
+        module = sys.modules.get(f"rushlight.{namespace}".rstrip("."))
+        if module is not None:
+            _swap(vars(module), replaced, functools.partial(setattr, module), undo)
+
+
+def _swap(names: Any, replaced: dict[int, Any], put: Callable[[str, Any], None], undo: list) -> None:
     for name, old in list(names.items()):
         if id(old) in replaced:
             put(name, replaced[id(old)])
-            _undo.append(functools.partial(put, name, old))
+            undo.append(functools.partial(put, name, old))
 
 
 def _methods() -> list[tuple[str, Any]]:

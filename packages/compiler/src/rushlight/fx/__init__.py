@@ -1,20 +1,27 @@
-"""`rushlight.fx`: the mark that model files set for PyTorch's symbolic tracer. Capture here needs none; see
-`rushlight.compile`.
+"""`rushlight.fx`: programs as graphs of Python calls, to be looked at and rewritten.
+
+`symbolic_trace` runs a module once on proxies and gives a `GraphModule`: its `graph` is changed node by node, its
+`code` is Python again. (`rushlight.compile` and `rushlight.export` follow the program's own code instead, and take what
+a trace cannot.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["wrap"]
+from rushlight.fx.graph import Graph
+from rushlight.fx.graph_module import graph_module_class
+from rushlight.fx.interpreter import Interpreter, Transformer
+from rushlight.fx.node import Node, has_side_effect, map_arg
+from rushlight.fx.proxy import Proxy, TraceError
+from rushlight.fx.subgraph_rewriter import replace_pattern
+from rushlight.fx.tracer import Tracer, symbolic_trace, wrap
+
+__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "TraceError", "Tracer", "Transformer",
+           "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap"]
 
 
-def wrap(fn_or_name: Any) -> Any:
-    """Mark a function (or the name of one) as a leaf of symbolic tracing: it stays as it is.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.fx.wrap(len) is len
-        True
-    """
-    return fn_or_name
+def __getattr__(name: str) -> Any:
+    if name == "GraphModule":
+        return graph_module_class()
+    raise AttributeError(f"module 'rushlight.fx' has no attribute {name!r}")
