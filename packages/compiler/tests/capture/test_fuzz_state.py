@@ -68,3 +68,45 @@ def test_errors_of_optimizers_name_the_line(check):
         compiled(torch.ones(3))
     assert any(frame.path == Path(__file__) and frame.lineno + 1 == step.__code__.co_firstlineno + 2
                for frame in caught.traceback)
+
+
+def test_looking_at_an_object_runs_none_of_its_code(check):
+    looked = []
+
+    class Shy:
+        def __getattribute__(self, name):
+            looked.append(name)
+            return 3
+
+    class Disguised:
+        @property
+        def __class__(self):
+            looked.append("__class__")
+            return int
+
+    for o in (Shy(), Disguised()):
+        compiled = check.compile(lambda x, o=o: (x + 1, o))
+        assert compiled(torch.ones(1))[1] is o
+    assert not looked
+
+
+def test_deleting_what_is_no_position(check):
+    def scenario(compile):
+        box, seen = {"d": {"a": 1}}, []
+
+        def step(x):
+            x.add_(1)
+            del box["d"]["a"]
+
+        compiled = compile(step)
+        for _ in range(2):
+            x = torch.ones(1)
+            try:
+                compiled(x)
+            except TypeError as error:
+                seen.append(str(error))
+            seen.append(x)
+            box["d"] = [1, 2]
+        return seen
+
+    check(scenario, captured=None)

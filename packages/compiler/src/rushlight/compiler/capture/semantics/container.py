@@ -174,6 +174,8 @@ def delete_item(session: Session, target: Value, index: Value) -> None:
     found = session.as_list(target)
     if found is not None:
         at = session.concrete(index)
+        if not isinstance(at, (int, slice)):
+            raise Abort(f"deleting what is not a position of a list, but a {type(at).__name__}")
         try:
             found.load()[at]
         except IndexError:
