@@ -46,6 +46,13 @@ class Layout:
     def flat(self) -> bool:
         return self.rank == 1 and "s" not in self.walks
 
+    def extents(self) -> list[Any]:
+        """How many elements of each operand lie between the first and the last that the walk comes to, these included.
+
+        None of the strides is negative.
+        """
+        return [1 + sum([(n - 1) * step for n, step in zip(self.sizes, own, strict=True)]) for own in self.strides]
+
     def tiled(self, least: int) -> Layout | None:
         """The same walk with the two inner dimensions fit for tiles, or None when tiles are no use.
 

@@ -93,6 +93,7 @@ def _product(source: Source, node: Node) -> bool:
         (kernel, tasks, words, numbers), operands = found
         source.make(out)
         a, b, added, *_ = [*operands, out]
+        source.check_places([a, b, out, added], gemm.extents(words, tasks))
         source.call("product", kernel, [0, tasks, words, a, b, out, added, numbers], node.op.name)
         return True
     if node.op is prims.linear:

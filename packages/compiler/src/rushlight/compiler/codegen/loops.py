@@ -42,6 +42,7 @@ def write_loop(source: Source, group: Group, results: list[Value], dying: list[V
     if size and below(size, 2 * kernel.grain):
         walk = plan_layout(shape, strides)
         layout = [] if walk.flat else [walk.packed()]
+        source.check_places([*results, *operands], walk.extents())
         source.call("fused_0", kernel.loop(walk.walks, walk.rank), [0, size, *layout, *results, *operands], words)
     elif size:
         once = _ufunc(group, kernel)
@@ -96,6 +97,7 @@ def write_fold(source: Source, group: Group) -> ReduceKernel:
     result, words = node.outputs[0], ", ".join([n.op.name for n in group.nodes])
     if isinstance(run, partial):  # a single call
         source.make(result)
+        source.check_places([result, *operands], run.extents)  # type: ignore[attr-defined]
         source.call("fold_0", run.func, [*run.args, result, *operands], words)
         return kernel
     source.make(result, meta(out.dtype, kept))

@@ -26,6 +26,11 @@ class Open(NamedTuple):
     make: Callable[[Values], Any]
 
 
+def extent_of(m: Meta) -> Any:
+    """How many elements lie between the first and the last of a tensor that has some, these included."""
+    return 1 + sum([(n - 1) * stride for n, stride in zip(m.shape, m.strides)])
+
+
 def is_open(x: Any) -> bool:
     """Does an object depend on open sizes?"""
     kind = type(x)

@@ -70,6 +70,7 @@ class Program:
         self._values: Values | None = None
         source = Source(open=open)
         quiet_steps = self._write(source, self.kernels)
+        self._left = source.left
         whole = self._whole(source)
         if whole is None:
             self._python = self._compiled(source, quiet_steps)
@@ -80,6 +81,9 @@ class Program:
 
     def at(self, values: Values) -> Program:
         """The program for some sizes."""
+        for left in self._left:
+            if values.value(left) < 0:
+                raise AssertionError(f"a kernel would go {-values.value(left)} elements beyond one of its operands")
         made = copy(self)
         made._values = values
         if isinstance(self._native, OpenRecord):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.codegen.opened import Open, OpenPart, OpenRecord, is_open, when_called
+from rushlight.compiler.codegen.opened import Open, OpenPart, OpenRecord, extent_of, is_open, when_called
 from rushlight.compiler.codegen.parts import Part, Step, build, possible, step_of
 from rushlight.compiler.graph.ir import Node, Value
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import Sym, never_less
 from rushlight.compiler.graph.values import AS_THEY_ARE, Values
 from rushlight.core import results
 from rushlight.core.meta import Meta, below
@@ -33,6 +33,7 @@ class Source:
         self.namespace: dict[str, Any] = {"wrap": wrap}
         self.open = open
         self.opened: dict[str, Any] = {}  # what in the namespace has to be made for the sizes that come
+        self.left: list[Sym] = []  # how many elements kernels leave alone of their operands, where that is not known
         self.names: dict[Value, str] = {}
         self.owned: set[Value] = set()  # arrays that the program made and that nothing else looks at
         self.constants: set[Value] = set()  # what the namespace holds: the same in each call
@@ -115,6 +116,18 @@ class Source:
             self.part.lines.append((kind, value, _line(text, node)))
 
     # calls of kernels
+
+    def check_places(self, values: list[Value], extents: Sequence[Any]) -> None:
+        """Check that a kernel which goes so many elements into the memory of each value finds it there. What depends on
+        open sizes is checked for those that come.
+        """
+        for value, extent in zip(values, extents, strict=True):
+            left = extent_of(self._begin(value).meta) - extent
+            if type(left) is Sym:
+                if not never_less(left, 0):
+                    self.left.append(left)
+            elif left < 0:
+                raise AssertionError(f"a kernel would go {-left} elements beyond {self._begin(value).meta}")
 
     def make(self, value: Value, m: Meta | None = None) -> None:
         """Let a value have memory of its own, with some metadata (by default its own)."""

@@ -176,6 +176,23 @@ def single(
     return gemm_kernels.multiply(np.dtype(char)), plan.tasks, plan.words, _numbers(char, 1.0, 1.0)
 
 
+def extents(words: Sequence[int], tasks: int) -> list[int]:
+    """How many elements lie between the first and the last of A, B, C and D that a product comes to, these included."""
+    m, n, k = words[: w.A_ROW]
+    inner = words[w.INNER]
+    entries = tasks // (words[w.PANELS] * -(-m // words[w.BLOCK]))
+    sides = [(m, w.A_ROW, k, w.A_DEPTH, w.A_OUTER), (k, w.B_DEPTH, n, w.B_COLUMN, w.B_OUTER)]
+    found = [1 + (rows - 1) * words[row] + (columns - 1) * words[column] + _of_batch(words, at, entries, inner)
+             for rows, row, columns, column, at in sides]
+    found.append(1 + (m - 1) * words[w.C_ROW] + n - 1 + _of_batch(words, w.C_OUTER, entries, inner))
+    of_d = (m - 1) * words[w.D_ROW] + (n - 1) * words[w.D_COLUMN] + _of_batch(words, w.D_OUTER, entries, inner)
+    return [*found, 1 + of_d]
+
+
+def _of_batch(words: Sequence[int], outer: int, entries: int, inner: int) -> int:
+    return (entries // inner - 1) * words[outer] + (inner - 1) * words[outer + 1]
+
+
 def within(
     char: str, pitch: int, places: Sequence[tuple[int, int]], size: tuple[int, int, int], threads: int
 ) -> tuple[int, int, np.ndarray] | None:

@@ -86,7 +86,8 @@ class ReduceKernel:
         """The call that folds `axes` of operands of a shape: `run(out, *ins)`, unchecked.
 
         `out_strides` are those of the result's dimensions, the axes left out; `strides` are those of all operands, 0
-        where they are broadcast. All count elements, and the caller vouches for them. A single call is a `partial`.
+        where they are broadcast. All count elements, and the caller vouches for them. A single call is a `partial`,
+        whose `extents` say how far into the result and the operands it goes.
         """
         kept = [d for d in range(len(shape)) if d not in axes]
         keep = plan_layout([shape[d] for d in kept], [out_strides, *[[st[d] for d in kept] for st in strides]])
@@ -104,7 +105,10 @@ class ReduceKernel:
             packed += [*keep.strides[k + 1], *fold.strides[k]]
         layout, each = as_words(packed), max(1, chunk * width)
         if chunks == 1 and (tasks == 1 or below(tasks * each, 2 * GRAIN)):
-            return partial(native, 0, tasks, layout)
+            call = partial(native, 0, tasks, layout)
+            first, *others = keep.extents()
+            call.extents = [first, *[a + b - 1 for a, b in zip(others, fold.extents())]]  # type: ignore[attr-defined]
+            return call
         if chunks == 1:
             return lambda out, *ins: run_kernel(native, tasks, max(1, GRAIN // each), layout, out, *ins)
         wide = self.fold.init_wide.dtype
@@ -159,10 +163,10 @@ class ReduceKernel:
 def _chunk(count: int, tasks: int, width: int) -> int:
     """Folded elements per task; a function of the shape alone, so that results are the same for any number of
     threads."""
-    if tasks >= MANY or count < 8 * ROWS:
+    if tasks >= MANY:
         return max(count, 1)
     chunk = max(4 * ROWS, CHUNK // width // ROWS * ROWS)
-    return count if count < 2 * chunk else chunk
+    return max(count, 1) if count < 2 * chunk else chunk
 
 
 def reduce_kernel(
