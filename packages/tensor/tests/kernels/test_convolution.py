@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.kernels.cpu import allocator, conv, depthwise, depthwise_planes, native, pool, winograd
+from rushlight.kernels.cpu import allocator, conv, depthwise, depthwise_planes, native, pool, winograd, winograd_weights
 
 
 class Case(NamedTuple):
@@ -125,7 +125,15 @@ def test_winograd(window, n, groups, channels, filters, height, width, above, be
         patch.setattr(allocator, "empty", poisoned)
         fast = winograd.conv(x, w, bias, out, stride, (above, beside), groups)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
-    if stride == 1:  # the transpose, of an image with less padding
+    if stride == 1:
+        g = laid_out(random.standard_normal((n, groups * filters, *out), np.float32), layout)
+        del params["out"]
+        slow = in_double(conv.conv_weight, x, g, kernel=(3, 3), **params)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(allocator, "empty", poisoned)
+            fast = winograd_weights.conv_weight(x, g, (above, beside), groups)
+        np.testing.assert_allclose(fast, slow, rtol=0, atol=4e-6 * max(1, np.abs(slow).max()))
+        # The transpose, of an image with less padding.
         g = random.standard_normal((n, groups * filters, height, width), np.float32)
         around = (kernel - 1 - above % kernel, kernel - 1 - beside % kernel)
         out = (height + 2 * (above % kernel) - kernel + 1, width + 2 * (beside % kernel) - kernel + 1)
@@ -198,6 +206,16 @@ def test_a_special_value_reaches_only_its_own_windows(special):
         np.testing.assert_allclose(found, exact.astype(np.float32), rtol=1e-5, atol=1e-3)
 
 
+def test_the_error_of_weights_by_winograd():
+    random = np.random.default_rng(0)
+    x, g = (random.standard_normal((4, channels, 40, 40), np.float32) for channels in (16, 24))
+    exact = in_double(conv.conv_weight, x, g, kernel=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1)
+    error = winograd_weights.conv_weight(x, g, (1, 1), 1) - exact
+    unit = np.finfo(np.float32).eps / 2 * exact.std()
+    assert np.sqrt((error**2).mean()) < 20 * unit  # one float32 sum over all outputs has 40
+    assert np.abs(error).max() < 120 * unit
+
+
 IMAGES = np.random.default_rng(0).standard_normal((16, 32, 40, 40), np.float32)
 FILTERS = np.random.default_rng(1).standard_normal((48, 32, 3, 3), np.float32)
 SAME = ((1, 1), (1, 1), (1, 1), 1)
@@ -235,11 +253,16 @@ def test_rows_behind_a_part_of_a_block_are_zero(monkeypatch):
 
 
 def test_no_columns_are_made():
-    all_three()
-    allocator.empty_cache()
-    before = allocator.memory_stats()["reserved"]
-    kept = all_three()
-    grown = allocator.memory_stats()["reserved"] - before
+    threads = pool.get_num_threads()
+    pool.set_num_threads(2)  # each has memory to work in
+    try:
+        all_three()
+        allocator.empty_cache()
+        before = allocator.memory_stats()["reserved"]
+        kept = all_three()
+        grown = allocator.memory_stats()["reserved"] - before
+    finally:
+        pool.set_num_threads(threads)
     results = sum([allocator.size_class(x.nbytes) for x in kept])
     assert grown - results < IMAGES.nbytes * 2, "columns would take nine times the images"
 

@@ -6,6 +6,7 @@
 | way | for |
 | --- | --- |
 | `winograd` | in float32 filters of 3 x 3 and 4 x 4, with a stride of 2 of up to 8 x 8, where it is faster |
+| `winograd_weights` | the gradient of 3 x 3 filters in float32 |
 | `depthwise_planes` | one filter for each channel, up to 7 x 7, in row-major planes |
 | `conv_native` | all else in float32 and float64 that is worth compiled code |
 | one matrix product per sample | small arrays, kernels of one element, stride 1 |

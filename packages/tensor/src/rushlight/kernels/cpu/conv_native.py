@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, conv_plan, depthwise_planes, gemm, native, winograd
+from rushlight.kernels.cpu import allocator, conv_plan, depthwise_planes, gemm, native, winograd, winograd_weights
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, loop, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import laid_out
 from rushlight.kernels.cpu.conv_source import BY_WEIGHT, CONVOLVE, DEPTHWISE, DEPTHWISE_TILE, PACK
@@ -110,6 +110,8 @@ def conv_weight(
     """The transpose of `conv` as a map of its weight: (F, C / groups, *kernel)."""
     if depthwise_planes.takes(x, kernel, grad.shape[2:], stride, padding, dilation, groups, grad.shape[1]):
         return depthwise_planes.conv_weight(x, grad, kernel, stride, padding, dilation)
+    if winograd_weights.pays(x, x.shape[1] // groups, grad, groups, kernel, stride, dilation):
+        return winograd_weights.conv_weight(x, grad, padding, groups)
     dtype = x.dtype
     where, threads = (laid_out(x), laid_out(grad)), get_num_threads()
     plan = conv_plan.by_weight(*where, kernel, stride, padding, dilation, groups, tile_of(dtype), threads)

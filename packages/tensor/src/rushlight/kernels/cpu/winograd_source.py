@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from rushlight.kernels.cpu.conv_source import CLAIM, reading
@@ -186,11 +187,12 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
 @cache
 def convolve(stride: int) -> str:
     """The source for a stride of 1 or 2."""
-    return reading(_CONVOLVE.replace("                        $EVALUATE\n", _evaluate(stride)), WORDS)
+    return reading(evaluate(_CONVOLVE, stride), WORDS)
 
 
-def _evaluate(stride: int) -> str:
-    """Lines that take six vectors of an image, one below the other, to the six points; columns of each phase apart."""
+def evaluate(source: str, stride: int) -> str:
+    """A source whose line `$EVALUATE` takes six vectors of an image from `source` on, one below the other, to the six
+    points. Columns of each phase of the stride go to lines of their own."""
     rows = range(6)
     plain = [f"x{k}_{part} = vload(x, source + {k} * STRIDE * x_row + {part} * LANES, LANES)"
              for part in range(stride) for k in rows]  # fmt: skip
@@ -208,4 +210,4 @@ def _evaluate(stride: int) -> str:
     for part in range(stride):
         vectors = [f"x{k}_0" if stride == 1 else f"{('veven', 'vodd')[part]}(x{k}_0, x{k}_1)" for k in rows]
         lines += [f"winograd_down({', '.join(vectors)}, moved(lines, {part} * 6 * line + at + q), line)"]
-    return "".join([f"{' ' * 24}{line}\n" for line in lines])
+    return re.sub(r"( +)\$EVALUATE", lambda place: "\n".join([place[1] + line for line in lines]), source)

@@ -164,6 +164,53 @@ def winograd_down(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any
 
 
 @intrinsic
+def winograd_taps_down(typingctx: Any, a: Any, b: Any, c: Any, d: Any, target: Any, pitch: Any) -> Any:
+    """Four vectors of taps, one below the other, at the six points: vector k goes to target + k * pitch."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        *rows, target, pitch = args
+        code = Code(builder, target)
+        for k, value in enumerate(_of_filter(code, rows)):
+            code.store(value, code.at(target, builder.mul(pitch, ir.Constant(INT, k))))
+
+    return types.void(a, a, a, a, target, types.int64), codegen
+
+
+@intrinsic
+def winograd_taps_along(typingctx: Any, lines: Any, line: Any, target: Any, pitch: Any) -> Any:
+    """Six lines, `line` apart, at the six points of a vector of tiles with four taps each, which lie side by side;
+    number k of the tiles goes to target + k * pitch."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        lines, line, target, pitch = args
+        code = Code(builder, lines)
+        fours, places = _Fours(code), [code.at(lines, 4 * k) for k in range(code.lanes)]
+        for i in range(6):
+            row = fours.gathered(places, builder.mul(line, ir.Constant(INT, i)))
+            for j, value in enumerate(_of_filter(code, row)):
+                code.store(value, code.at(target, builder.mul(pitch, ir.Constant(INT, 6 * i + j))))
+
+    return types.void(lines, types.int64, target, types.int64), codegen
+
+
+@intrinsic
+def winograd_channels(typingctx: Any, source: Any, line: Any, column: Any, target: Any, pitch: Any) -> Any:
+    """A tile of a vector of channels, whose lines have been evaluated at the points and are `line` apart, its columns
+    `column` apart: at the six points of the columns, too; number k goes to target + k * pitch."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source, line, column, target, pitch = args
+        code = Code(builder, source)
+        for i in range(6):
+            start = code.at(source, builder.mul(line, ir.Constant(INT, i)))
+            row = [code.load(code.at(start, builder.mul(column, ir.Constant(INT, j)))) for j in range(6)]
+            for j, value in enumerate(_of_input(code, row)):
+                code.store(value, code.at(target, builder.mul(pitch, ir.Constant(INT, 6 * i + j))))
+
+    return types.void(source, types.int64, types.int64, target, types.int64), codegen
+
+
+@intrinsic
 def winograd_along(typingctx: Any, lines: Any, table: Any, line: Any, target: Any, pitch: Any) -> Any:
     """Six lines, `line` apart, at the six points of a vector of tiles, tile k of which begins at place table[k] of a
     line; product number k of the tiles goes to target + k * pitch."""
@@ -213,4 +260,6 @@ def winograd_output(
 NAMESPACE: dict[str, Any] = {
     "winograd_filter": winograd_filter,
     "winograd_down": winograd_down, "winograd_along": winograd_along, "winograd_output": winograd_output,
+    "winograd_taps_down": winograd_taps_down, "winograd_taps_along": winograd_taps_along,
+    "winograd_channels": winograd_channels,
 }  # fmt: skip
