@@ -2,8 +2,9 @@
 
 The cost of a small eager call is Python: the front, the look for the plan, the plan, numpy's argument handling. All of
 it can be machine code that LLVM makes for us (`rushlight.kernels.cpu.calls`): `a + b` of 16 elements takes 0.15 us with
-it and 0.9 without. But llvmlite takes 60 ms to import and 160 to make it. So that is done after `FEW` calls in a
-process that has llvmlite in memory anyway, and after `MANY` in one that has not: by then calls have cost what it costs.
+it and 0.9 without, with a graph 1.0 and 4. But llvmlite takes 40 ms to import, and the rest 15 to 25 (160 more where
+it is not on disk yet). So that is done after `FEW` calls in a process that has llvmlite in memory anyway, and after
+`MANY` in one that has not: at 1 to 2 us that a call of a training program saves, calls have cost by then what it costs.
 
 Until then, and for all that native calls do not know, Python does the work; it gives the same results, bit for bit.
 `RUSHLIGHT_NATIVE_CALLS=0` switches native calls off, `1` installs them with the first call.
@@ -21,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _SETTING = os.environ.get("RUSHLIGHT_NATIVE_CALLS")
-FEW, MANY = (1, 1) if _SETTING == "1" else (50_000, 150_000)
+FEW, MANY = (1, 1) if _SETTING == "1" else (10_000, 50_000)
 CHECKED = ((3, 11), (3, 13))  # the layout of objects was checked on these versions of CPython, first and last
 
 
