@@ -213,9 +213,9 @@ def _finish(name: str, session: Session, given: list, result: Value, counters: i
             else:
                 traced.found.append((real, tracer._origin, value))
         elif id(tracer) in recorder.scalar_of:
-            sym = recorder.scalar_of[id(tracer)].sym
+            sym = getattr(recorder.scalar_of[id(tracer)], "sym", None)
             if sym is None:
-                raise Abort("a number that stays open")
+                raise Abort("a number that is another one in each call")
             traced.numbers.append((sym, value))
         elif id(tracer) in recorder.drawn:
             traced.draws.append((recorder.drawn[id(tracer)], value))

@@ -36,8 +36,8 @@ def replaced_buffers(name: str, session: Session) -> list[tuple[Tensor, GraphVal
                 raise RuntimeError(f"{name}: the program changes the {type(view.base).__name__} {path(view.source)} "
                                    "that it is given; an exported program gets tensors alone: return what is new")
             found += _written(name, session, view, left_out)
-    if session.printed:
-        warnings.warn(f"{name}: what the program prints is left out", stacklevel=_USER)
+    if session.outside.said:
+        warnings.warn(f"{name}: what the program prints, logs and warns of is left out", stacklevel=_USER)
     if left_out:
         warnings.warn(f"{name}: the program writes to {', '.join(left_out)}; an exported program keeps no state of "
                       "Python's, so this is left out. Use a buffer (register_buffer) for what has to be kept",
