@@ -23,7 +23,7 @@ from rushlight.compiler.capture.stages import stages_of
 from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.graph.ir import Node, Value
 from rushlight.core.generator import default_generator
-from rushlight.core.op import prims
+from rushlight.core.op import Op, prims
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.session import Session
@@ -80,6 +80,17 @@ class Decisions:
         except Exception as error:
             raise Abort(f"computing what to decide raises {type(error).__name__}: {error}") from None
         return self._known[value].item()
+
+    def results(self, op: Op, operands: tuple, params: tuple) -> tuple:
+        """The tensors that a call gives, on values of the graph as they are in this call."""
+        try:
+            for x in operands:
+                if isinstance(x, Value):
+                    self._compute(x)
+            found = op.execute(tuple([self._known[x] if isinstance(x, Value) else x for x in operands]), params)
+        except Exception as error:
+            raise Abort(f"computing what to decide raises {type(error).__name__}: {error}") from None
+        return found if isinstance(found, tuple) else (found,)
 
     def _compute(self, wanted: Value) -> None:
         """Compute a value of the graph from the tensors at hand."""

@@ -21,6 +21,7 @@ from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import CellV, Value
 from rushlight.compiler.capture.view import DELETED, ExistingSetV, ListV
 from rushlight.compiler.graph.ir import Value as GraphValue
+from rushlight.compiler.graph.unsized import SIZED
 
 
 class Epilogue(Builder):
@@ -158,7 +159,9 @@ class Epilogue(Builder):
                 self._replay(view, view.log[start.get(id(view), 0):end], effects)
 
     def _keep_checks(self) -> None:
-        """Make unused ops that check an index outputs too, so that they still fail where eager calls do."""
+        """Make unused ops that check an index outputs too, so that they still fail where eager calls do, and those
+        whose sizes the program is for.
+        """
         live: set[Any] = set()
 
         def mark(value: Any) -> None:
@@ -172,7 +175,7 @@ class Epilogue(Builder):
         for value in self.outputs:
             mark(value)
         for node in reversed(self.recorder.graph.nodes):
-            indexed = node.op.kind == "structured" and any(
+            indexed = node.op is SIZED or node.op.kind == "structured" and any(
                 isinstance(x, GraphValue) and x.meta.dtype.category == 1 for x in node.inputs)
             if indexed and node not in live:
                 self._output(node.outputs[0], None)

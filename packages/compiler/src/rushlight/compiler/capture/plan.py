@@ -23,6 +23,7 @@ from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
+from rushlight.compiler.graph.unsized import SIZED, OtherSize
 from rushlight.core.generator import default_generator
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
@@ -113,17 +114,22 @@ class Run:
         leaves = "".join(f"{self.epilogue.source(source)}, " for source in forgotten)
         if forgotten:
             writer.line(f"gone = let_go(({leaves}))")
+            undo += f"put_back(({leaves}), gone); "
         writer.line("try:")
         outputs = ", ".join(self.epilogue.names)
         writer.line(f"{outputs}, = {'sized.run' if self.sized else 'run'}([{', '.join(inputs)}])", 2)
         writer.line("except Mismatch:")
         writer.line("raise", 2)
+        if any(node.op is SIZED for node in self.graph.nodes):
+            writer.held.update(OtherSize=OtherSize, otherwise=self.plan.otherwise, outcome=outcome)
+            path = writer.hold(self.session.decisions.path)
+            writer.line("except OtherSize as other:")
+            writer.line(f"{undo}return otherwise(args, kwargs, (*{path}[:other.place], outcome(other.sizes)))", 2)
         writer.line("except Exception as error:")
         writer.line("failed = error", 2)
         writer.line("else:")
         wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
         writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
-        undo += f"put_back(({leaves}), gone); " if forgotten else ""
         writer.line(f"if failed: {undo}return eagerly(failed, fallback, args, kwargs)")
         if self.epilogue.decided:
             self._write_decisions(writer, undo)

@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, Generato
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
-from rushlight.compiler.capture import allow, control, late
+from rushlight.compiler.capture import allow, control, late, unsized
 from rushlight.compiler.capture.decisions import Decisions
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
@@ -66,6 +66,7 @@ class Session:
         self.tree = SourceTree(self.lift)
         self.recorder = Recorder(sizes)
         self.recorder.decide = functools.partial(late.decide, self)
+        self.recorder.unsized = functools.partial(unsized.decide, self)
         self.recorder.control = None if decides else control.both
         self.gradients = Gradients()
         self.deferred: list[Deferred] = []

@@ -40,6 +40,7 @@ class Recorder(Transformed):
         super().__init__()
         self.sizes = sizes
         self.decide: Callable[[Tracer, type | None], Any] = refuse("the value")
+        self.unsized: Callable[[Op, tuple, tuple], Any] = refuse("a shape")  # records what has one that data decides
         self.control: Callable | None = None  # runs calls with graphs, where they are not followed; see `control`
         self.graph = Graph()
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
@@ -203,7 +204,7 @@ class Recorder(Transformed):
             return self._mutate(op, operands, params)
         metas = op.infer_metas(operands, params)
         if metas is None:
-            raise Abort(f"the shape of {op.name} depends on data")
+            return self.unsized(op, operands, params)
         if op.kind == "view":
             return self._view(op, operands, params, metas)
         records = state.records(op, operands, 1 if isinstance(metas, Meta) else len(metas))

@@ -19,6 +19,7 @@ from rushlight.compiler.graph import custom
 from rushlight.compiler.graph.interpret import Interpreter
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.keeper import keeper
+from rushlight.compiler.graph.unsized import SIZED
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, lookup
@@ -185,7 +186,7 @@ def op_named(name: str) -> Op:
         if found is None:
             raise KeyError(f"the operator {name.replace('.', '::')} is not registered here; see rushlight.library")
         return found
-    return CONTROL.get(name) or lookup(name)
+    return CONTROL.get(name) or (SIZED if name == SIZED.name else lookup(name))
 
 
 def subgraph(nodes: list[Node], inputs: list[Value], outputs: list[Value],
