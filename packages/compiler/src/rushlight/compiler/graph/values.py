@@ -66,7 +66,7 @@ def reopened(graph: Graph, facts: Facts) -> Graph:
     metas: dict[Meta, Meta] = {}
 
     def symbol(x: Any) -> Any:
-        return facts.sym(x.terms) if type(x) is Sym else SymFloat(facts, x.terms, x.compute)
+        return facts.sym(x.terms) if type(x) is Sym else SymFloat(facts, x.terms, replaced(x.parts, symbol))
 
     def renewed(m: Meta) -> Meta:
         if m not in metas:
