@@ -165,8 +165,8 @@ class Recorder:
         if plan is None or op.mutates or returned is not result or getattr(result, "_meta", None) is not meta:
             return None  # requires_grad_() changes a result, for instance
         if op.counters is not None:
-            counters = op.counters(*params)
-            return lambda *input: plan(*default_generator.take(counters))
+            counters, take = op.counters(*params), default_generator.take
+            return lambda *input: plan(*take(counters))
         if tensors and operands and operands[0] is tensors[0]:
             numbers = operands[1:]
             made = plan if not numbers else lambda input: plan(input, *numbers)

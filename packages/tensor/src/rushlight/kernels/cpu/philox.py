@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rushlight.core.native import installed
 from rushlight.kernels.cpu import allocator, pool
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.native import WORTH
@@ -83,7 +84,7 @@ _NATIVE += """        at = u64(4) * u64(i)
 
 
 class _Native:
-    """The compiled kernel, once a large draw has asked for it; small draws then use it, too."""
+    """The compiled kernel, once a large draw has asked for it, or native calls; small draws then use it, too."""
 
     kernel: Callable[..., None] | None = None
 
@@ -145,7 +146,8 @@ def _generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, 
     per_counter = 4 // words_each
     counters = -(-n // per_counter)
     result = allocator.empty((n,), dtype)
-    words_of = native_words if counters >= WORTH or _Native.kernel else block_words
+    compiled = counters >= WORTH or _Native.kernel or installed()
+    words_of = native_words if compiled else block_words
 
     def fill(low: int, high: int) -> None:
         for first in range(low * BLOCK, min(high * BLOCK, counters), BLOCK):
