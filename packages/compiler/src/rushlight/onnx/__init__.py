@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rushlight.onnx import errors
 from rushlight.onnx.errors import OnnxExporterError
-from rushlight.onnx.exportable import exportable_module
-from rushlight.onnx.exporter import OperatorExportTypes, TrainingMode, export, is_in_onnx_export
-from rushlight.onnx.program import ONNXProgram
+
+if TYPE_CHECKING:
+    from rushlight.onnx.exporter import OperatorExportTypes, TrainingMode, export
+    from rushlight.onnx.program import ONNXProgram
 
 __all__ = [
     "ExportableModule", "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "errors", "export",
@@ -28,7 +31,36 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
     """Takes back a rule of `register_custom_op_symbolic`."""
 
 
+def is_in_onnx_export() -> bool:
+    """Is the calling code being exported to ONNX right now, by this thread?
+
+    Example:
+        >>> import rushlight
+        >>> f = lambda x: x + (1 if rushlight.onnx.is_in_onnx_export() else 2)
+        >>> print(rushlight.onnx.export(f, (rushlight.zeros(1),)), f(rushlight.zeros(1)))
+        ONNXProgram(opset 20)
+            input: float32[1] x
+            add = Add(x, 1.0)
+            return add tensor([2.])
+    """
+    return exporting.now
+
+
+class _Exporting(threading.local):
+    now = False
+
+
+exporting = _Exporting()
+
+
+# Models ask `is_in_onnx_export`, and few are exported: the exporter and its rows are loaded by the first use of a name.
+_OWNERS = {"ONNXProgram": "program", **dict.fromkeys(("OperatorExportTypes", "TrainingMode", "export"), "exporter")}
+
+
 def __getattr__(name: str) -> Any:
     if name == "ExportableModule":
-        return exportable_module()
+        return import_module("rushlight.onnx.exportable").exportable_module()
+    if name in _OWNERS:
+        found = globals()[name] = getattr(import_module(f"rushlight.onnx.{_OWNERS[name]}"), name)
+        return found
     raise AttributeError(f"module 'rushlight.onnx' has no attribute {name!r}")

@@ -22,7 +22,7 @@ from rushlight.core.op import REGISTRY, Op
 from rushlight.core.tensor import Tensor
 from rushlight.export import ExportedProgram
 from rushlight.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
-from rushlight.onnx import proto
+from rushlight.onnx import exporting, proto
 from rushlight.onnx.convert import Drawn, Source, Weight, convert
 from rushlight.onnx.dynamic import OpenSizes, axis_labels, axis_names
 from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning, VerificationError
@@ -171,7 +171,11 @@ def _captured(model: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, dynami
     if isinstance(model, ExportedProgram):
         return model, []
     sizes = OpenSizes(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
-    return rushlight.export.export(model, args, kwargs, dynamic_shapes=sizes.shapes), sizes.labels
+    before, exporting.now = exporting.now, True
+    try:
+        return rushlight.export.export(model, args, kwargs, dynamic_shapes=sizes.shapes), sizes.labels
+    finally:
+        exporting.now = before
 
 
 class _Named(NamedTuple):
@@ -278,14 +282,3 @@ def _verify(made: ONNXProgram, program: ExportedProgram, args: tuple, kwargs: di
             a.numpy().astype(np.float64), b.detach().double().numpy(), close, close, equal_nan=True
         ):
             raise VerificationError(f"onnx.export: {info.name} differs in onnxruntime from what the program gives")
-
-
-def is_in_onnx_export() -> bool:
-    """Is the calling code being exported right now? False whenever it really runs.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.onnx.is_in_onnx_export()
-        False
-    """
-    return False

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import rushlight.ops  # noqa: F401  declares every op, which fills EXPORTS
-from rushlight.core import devices, dtypes, layout, settings, siblings
+from rushlight.core import conditions, devices, dtypes, layout, settings, siblings
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError, assert_true
 from rushlight.core.front import EXPORTS
 from rushlight.core.generator import Generator
@@ -38,6 +38,7 @@ _FIXED: dict[str, Any] = {
     "newaxis": None,
     "has_openmp": False,  # threads are our own
     "_assert": assert_true,
+    **conditions.NAMES,
     "AcceleratorError": AcceleratorError,
     "OutOfMemoryError": OutOfMemoryError,
     "Generator": Generator,

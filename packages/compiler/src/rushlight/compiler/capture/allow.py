@@ -84,7 +84,8 @@ INTERPRETED = ("rushlight.ops.control", "rushlight.nn", "rushlight.optim", "rush
                "rushlight.utils", "rushlight.testing", "rushlight.compiler._module", "rushlight.export.module",
                "rushlight.func.modules", "rushlight.func.reverse", "rushlight.func.batching",
                "rushlight.func.jacobians", "rushlight.func.forward", "rushlight.func.arguments",
-               "rushlight.func.tree", "rushlight.export.trees", "rushlight.jit.script")
+               "rushlight.func.tree", "rushlight.export.trees", "rushlight.jit.marks", "rushlight.jit.script",
+               "rushlight._C", "rushlight.backends", "rushlight.core.conditions")
 
 
 def is_framework_module(name: str) -> bool:

@@ -18,6 +18,7 @@ from rushlight.compiler.capture.semantics import (
     differentiation,
     functions,
     hooks,
+    tensor,
     transforms,
 )
 from rushlight.compiler.capture.semantics import call as calls
@@ -94,6 +95,24 @@ def _existing_region(session: Session, manager: Obj) -> regions.RegionV:
     return regions.make(session, cls, *found)
 
 
+# Questions with one answer for the process, or for the thread as long as the exporter to ONNX captures.
+ANSWERS = {("rushlight.cuda", "is_available"), ("rushlight.cuda", "device_count"),
+           ("rushlight.onnx", "is_in_onnx_export")}
+# Questions about switches, which the guards ask again.
+SETTINGS = {("rushlight.core.settings", "are_deterministic_algorithms_enabled"),
+            ("rushlight.kernels.cpu.pool", "get_num_threads")}
+
+
+def classes_that_answer(session: Session, args: list[Value]) -> Value:
+    """`has_torch_function(...)`: no tensor of a captured program is of a class that answers calls itself."""
+    from rushlight.overrides import has_torch_function
+
+    session.settings.append((functools.partial(has_torch_function, ()), False))  # no mode either
+    for x in args:
+        tensor.unwrap(session, x)
+    return constant(has_torch_function(()))
+
+
 def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
     """Calls of framework functions that only read or switch state; None for other functions."""
     module, name = allow.home(fn), fn.__name__
@@ -149,6 +168,13 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return constant(True)
     if module.startswith("rushlight.compiler") and name == "is_exporting":
         return constant(session.exports)
+    if (module, name) in ANSWERS and not args and not kwargs:
+        return constant(fn())
+    if (module, name) in SETTINGS and not args and not kwargs:
+        session.settings.append((fn, fn()))
+        return constant(fn())
+    if module == "rushlight.overrides" and name.startswith("has_torch_function"):
+        return classes_that_answer(session, args)
     if module == "rushlight.core.dispatch" and name == "at_once":
         return NOTHING
     if module == "rushlight.core.dispatch" and name == "current":
