@@ -10,13 +10,16 @@ from rushlight.autograd.modes import no_grad
 from rushlight.autograd.recipe import Recipe, node_class
 from rushlight.autograd.rules.registry import row_of
 from rushlight.autograd.shield import PASSED, without_poison
+from rushlight.compiler.graph import functions
 from rushlight.compiler.graph.builder import GraphBuilder, tracer
+from rushlight.compiler.graph.functions import FUNCTION, results_of
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import Op, meta_of
+from rushlight.core.op import Op, meta_of, prims
 from rushlight.core.tensor import Tensor
 from rushlight.ops.arithmetic import add
+from rushlight.ops.create import filled
 
 NO_FUNCTIONS: Mapping[Node, Any] = {}
 NO_HOOKS: Mapping[Value, Callable[[Tensor], Tensor]] = {}
@@ -47,6 +50,10 @@ def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
     graph = Graph()
     copies: dict[Value, Value] = {v: graph.input(v.meta.with_grad(False)) for v in program.inputs}
     for node in program.nodes:
+        if node.op is FUNCTION:
+            for v, x in zip(node.outputs, results_of(node)):
+                copies[v] = graph.call(prims.detach, (copies[x],))
+            continue
         operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
         metas = tuple([v.meta.with_grad(False) for v in node.outputs])
         values = graph.call(node.op, operands, node.params, metas)
@@ -119,6 +126,9 @@ def flow_back(
         if node in functions:
             _through(functions[node], node, gradients, visited)
             continue
+        if node.op is FUNCTION:
+            _through_function(node, gradients, lift, visited)
+            continue
         grads = [gradients.get(v) if v in ends else gradients.pop(v, None) for v in node.outputs]
         if any(g is not None for g in grads):
             recipe = _differentiate(node, grads, lift, gradients, node in shielded)
@@ -140,8 +150,23 @@ def _through(call: Any, node: Node, gradients: dict[Value, Tensor], visited: dic
         gradients[value] = grad if value not in gradients else add(gradients[value], grad)
 
 
+def _through_function(node: Node, gradients: dict[Value, Tensor], lift: Callable[[Value], Tensor],
+                      visited: dict[Node, tuple]) -> None:
+    """Take gradients through a call of a Function: those that have not come are zeros."""
+    grads: list[Any] = [gradients.pop(v, None) for v in node.outputs]
+    if all(g is None for g in grads):
+        return
+    visited[node] = functions.saved_by(node)
+    grads = [filled(v.meta.shape, 0, v.meta.dtype, v.meta.device) if g is None else g
+             for g, v in zip(grads, node.outputs)]
+    for value, grad in functions.gradients_of(node, grads, lift):
+        gradients[value] = grad if value not in gradients else add(gradients[value], grad)
+
+
 def saved_by(node: Node) -> list[Any]:
     """What an eager node would save of a call's operands and results."""
+    if node.op is FUNCTION:
+        return list(functions.saved_by(node))
     recipe = _recipe(node)
     return [] if recipe is None else [_saved(node, kind, i) for kind, i in recipe.saves]
 

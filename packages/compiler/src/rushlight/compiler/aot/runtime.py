@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.compiler.aot.aliases import own_outputs, with_aliases
+from rushlight.compiler.graph.functions import FUNCTION, results_of
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
 
@@ -36,6 +37,9 @@ def without_grad(graph: Graph) -> Graph:
     made = Graph()
     copies: dict[Value, Value] = {v: made.input(v.meta.with_grad(False)) for v in graph.inputs}
     for node in graph.nodes:
+        if node.op is FUNCTION:
+            copies.update([(v, copies[x]) for v, x in zip(node.outputs, results_of(node))])
+            continue
         operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
         copies.update(
             zip(

@@ -15,6 +15,7 @@ from rushlight.compiler.capture.build import Builder
 from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import Writer
+from rushlight.compiler.capture.semantics import functions
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.stages import Flush, Part, cut, stages_of
 from rushlight.compiler.capture.tensors import Tracer
@@ -65,7 +66,9 @@ class Epilogue(Builder):
         if session.outside.said and any(key in ("stdout", "stderr") for key, _ in session.namespace(vars(sys)).log):
             raise Abort("print to a stream that the program exchanges")
         self._keep_checks()
-        history.check(recorder, self.outputs, self.changed, session.hooks.keys() | session.retained.keys())
+        calls = history.check(recorder, self.outputs, self.changed, session.hooks.keys() | session.retained.keys())
+        for call in dict.fromkeys(calls):
+            functions.settle(session, call)
         self.writer.held.update(replay.FUNCTIONS)
         self._cut(starts, [*decided, *[self.outputs[int(name[1:])] for name in self.wrong]])
         return text

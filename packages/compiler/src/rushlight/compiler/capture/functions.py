@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.value import ContextV
 from rushlight.compiler.graph.ir import Node, Value
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ class FunctionCall:
     """
 
     def __init__(self, recorder: Recorder, outputs: list[Value], values: list[Value | None], needs: list[bool],
-                 saved: list[Value], backward: Callable[[list], list]) -> None:
+                 saved: list[Value], backward: Callable[[list], list], context: ContextV) -> None:
         self.recorder, self.outputs, self.values, self.needs, self.saved = recorder, outputs, values, needs, saved
-        self._backward = backward
+        self.backward, self.context = backward, context
 
     @property
     def wanted(self) -> list[Value]:
@@ -35,7 +36,7 @@ class FunctionCall:
 
     def flow(self, grads: list[Any]) -> list[tuple[Value, Any]]:
         """The gradients of the arguments."""
-        found = self._backward(grads)
+        found = self.backward(grads)
         results = []
         for value, need, grad in zip(self.values, self.needs, found):
             if not need or value is None or grad is None:

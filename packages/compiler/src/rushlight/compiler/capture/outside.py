@@ -93,6 +93,10 @@ class Outside:
         return LateV(kind, lambda epilogue: root.name, lambda: found,
                      origin=Derived((root,), lambda name: name(root)))
 
+    def counts(self) -> tuple[int, int, int]:
+        """How many messages, numbers and looks at clocks there were."""
+        return len(self.said), len(self.early), len(self.clocks)
+
     def sources(self) -> list[Source]:
         """Where generators are read, so that the entry has names for them."""
         owners = [*[source for source, *_ in self.generators.values()], *[item.owner for item in self.early]]

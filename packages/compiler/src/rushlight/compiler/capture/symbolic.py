@@ -116,9 +116,14 @@ def applied(session: Any, function: Any, value: Value) -> Value | None:
 
 
 def negative(value: Value) -> Value | None:
-    """`-value` of an open whole number; None for others."""
+    """`-value` of an open number; None for others."""
     found = symbol(value)
-    return None if found is None else constant(-found)
+    if found is not None:
+        return constant(-found)
+    if not is_open(value):
+        return None
+    source = value.source  # type: ignore[attr-defined]
+    return Obj(-value.obj, Derived(source.roots, lambda name: f"(-{source.write(name)})"))  # type: ignore[attr-defined, arg-type]
 
 
 def _literal(number: int | float) -> Callable[[Any], str]:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import rushlight
 from rushlight.compiler.graph import custom
+from rushlight.compiler.graph.functions import FUNCTION
 from rushlight.compiler.graph.interpret import Interpreter
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.keeper import keeper
@@ -186,7 +187,7 @@ def op_named(name: str) -> Op:
         if found is None:
             raise KeyError(f"the operator {name.replace('.', '::')} is not registered here; see rushlight.library")
         return found
-    return CONTROL.get(name) or (SIZED if name == SIZED.name else lookup(name))
+    return CONTROL.get(name) or {SIZED.name: SIZED, FUNCTION.name: FUNCTION}.get(name) or lookup(name)
 
 
 def subgraph(nodes: list[Node], inputs: list[Value], outputs: list[Value],

@@ -65,6 +65,17 @@ class Graph:
     def moved(self, node: Node, to: Node) -> None:
         """A node of another graph stands for one of this; for graphs that know more of their nodes."""
 
+    def merge(self, op: Op, operands: tuple, params: tuple, values: list[Value]) -> None:
+        """Let one call give values that several calls gave, each its only one; it stands where the first stood."""
+        made = Node(op, operands, params)
+        before = [value.node for value in values]
+        at = min([self.nodes.index(node) for node in before])  # type: ignore[arg-type]
+        self.nodes = [*self.nodes[:at], made, *[node for node in self.nodes[at:] if node not in before]]
+        for i, value in enumerate(values):
+            object.__setattr__(value, "node", made)
+            object.__setattr__(value, "index", i)
+        made.outputs.extend(values)
+
     def output(self, values: list[Value]) -> None:
         """Set the results."""
         self.outputs = list(values)

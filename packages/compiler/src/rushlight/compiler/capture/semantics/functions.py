@@ -10,11 +10,12 @@ from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.functions import FunctionCall
-from rushlight.compiler.capture.semantics import attr, call, iterate
+from rushlight.compiler.capture.semantics import attr, call, iterate, subgraphs
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.state import grad_enabled, grad_mode
 from rushlight.compiler.capture.tracer import Tracer
 from rushlight.compiler.capture.value import NONE, ContextV, Obj, Special, TensorV, TupleV, Value, constant
+from rushlight.compiler.graph.functions import FUNCTION
 from rushlight.core.op import prims
 
 Args = list[Value]
@@ -97,7 +98,8 @@ def _attached(session: Session, ctx: ContextV, backward: Value, tensors: list[Tr
         results.append(TensorV(tracer))
         outputs.append(attached)
     made = FunctionCall(recorder, [v for v in outputs if v is not None], values, needs, [v for v in saved if v],
-                        lambda grads: _backward(session, ctx, backward, outputs, items, grads, len(tensors)))
+                        lambda grads: _backward(session, ctx, backward, outputs, items, grads, len(tensors)),
+                        ctx)
     for value in made.outputs:
         recorder.functions[value.node] = made
     return results
@@ -122,6 +124,53 @@ def _backward(session: Session, ctx: ContextV, backward: Value, outputs: list, i
     if len(found) != count or not all(isinstance(x, TensorV) or isinstance(x, Obj) and x.obj is None for x in found):
         raise Abort("a Function with other gradients than arguments")
     return [x.tracer if isinstance(x, TensorV) else None for x in found]
+
+
+def settle(session: Session, call_: FunctionCall) -> None:
+    """Put the gradients of a call into the graph, for those who differentiate the results of the program.
+
+    Its backward is followed now, though eager execution runs it later. So it may depend on nothing that can change
+    meanwhile, besides the definitions of functions and classes.
+    """
+    recorder = session.recorder
+    if not call_.context.materialize and len(call_.outputs) > 1:
+        raise Abort("a Function without zeros for gradients that do not come")
+    known = {(node, check) for node in session.tree.nodes() for check in node.checks}
+    own, incoming = subgraphs.stand_ins(session, [v.meta for v in call_.outputs])
+    wanted: list[Any] = []
+
+    def followed() -> Value:
+        with grad_mode(True):
+            flowing = call_.flow(list(own))
+        wanted.extend([value for value, _ in flowing])
+        return TupleV([TensorV(grad) for _, grad in flowing])
+
+    kept = _sources(call_.context)
+    inputs = len(recorder.inputs)
+    body = subgraphs.follow(session, "the backward of a Function", followed, own)
+    fresh = [check for node in session.tree.nodes() for check in node.checks
+             if (node, check) not in known and node not in kept]
+    read = [recorder.scalar_of.get(id(x)) for x in recorder.inputs[inputs:]]
+    if any(source is None or not kept.issuperset(source.roots) for source in read) or any(
+            check[0] not in _DEFINITIONS for check in fresh):
+        raise Abort("the backward of a Function that depends on more than its context")
+    outputs = call_.outputs
+    read_there = [v for v in body.reads() if v not in incoming]
+    saved, results = [v for v in read_there if v not in outputs], [v for v in read_there if v in outputs]
+    graph = body.graph([*incoming, *saved, *results], [x._meta for x in body.tensors])
+    operands = (*[v.node.inputs[0] for v in outputs], *wanted, *saved)
+    params = (len(outputs), len(wanted), tuple([outputs.index(v) for v in results]), graph)
+    recorder.graph.merge(FUNCTION, operands, params, outputs)
+
+
+def _sources(ctx: ContextV) -> set[Any]:
+    """Where the numbers that a context holds were read."""
+    found = [x.source for x in ctx.attrs.values() if isinstance(x, Obj) and x.source is not None]
+    return {root for source in found for root in getattr(source, "roots", (source,))}
+
+
+# What a guard may look at that is a matter of how a program is defined, and not of its state.
+_DEFINITIONS = frozenset(("code", "defaults", "kwdefaults", "is", "lacks", "mro", "type"))
 
 
 # the context

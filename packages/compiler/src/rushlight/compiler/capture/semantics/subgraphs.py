@@ -115,7 +115,7 @@ def _traces(session: Session) -> tuple:
     cells = sum(bool(getattr(view, "written", False)) for view in session.views.values())
     recorder = session.recorder
     return (logs, cells, len(session.slots), len(session.deferred), len(session.gradients.log), len(recorder.drawn),
-            len(recorder.freed), len(recorder.wrong))
+            len(recorder.freed), len(recorder.wrong), *session.outside.counts())
 
 
 # the ops
@@ -158,7 +158,7 @@ def while_loop(session: Session, carried: list[Value], cond_fn: Callable[[list],
         raise Abort("while_loop that carries something else than tensors; carry rushlight.tensor(0) in the place of 0")
     flags = [x._meta.requires_grad for x in given]
     while True:
-        own, values = _stand_ins(session, [x._meta.with_grad(flag) for x, flag in zip(given, flags)])
+        own, values = stand_ins(session, [x._meta.with_grad(flag) for x, flag in zip(given, flags)])
         answer = follow(session, "the condition of while_loop", lambda: tensor.wrap(session, truth(_only(cond_fn(
             [TensorV(x) for x in own])))), own)  # noqa: B023  it is called at once
         body = follow(session, "the body of while_loop", lambda: _tuple(session, body_fn(
@@ -183,7 +183,7 @@ def scan(session: Session, init: Value, xs: Value, combine_fn: Callable[[Value, 
     slices = [meta(m.dtype, m.shape[1:], m.strides[1:], m.device, m.requires_grad)
               for m in [x._meta for x in scanned]]
     while True:
-        own, values = _stand_ins(session, [*[x._meta.with_grad(f) for x, f in zip(given, flags)], *slices])
+        own, values = stand_ins(session, [*[x._meta.with_grad(f) for x, f in zip(given, flags)], *slices])
         carry, count = own[:len(given)], len(given)
 
         def called() -> Value:
@@ -231,7 +231,8 @@ def _row_major(m: Meta, grad: bool) -> Meta:
     return meta(m.dtype, m.shape, None, m.device, grad)
 
 
-def _stand_ins(session: Session, metas: list[Meta]) -> tuple[tuple[Tracer, ...], list[GraphValue]]:
+def stand_ins(session: Session, metas: list[Meta]) -> tuple[tuple[Tracer, ...], list[GraphValue]]:
+    """Tensors for a function to be followed on, and their values."""
     values = [GraphValue(m) for m in metas]
     return tuple([session.recorder.tracer(v.meta, v) for v in values]), values
 
