@@ -126,9 +126,13 @@ class Op:
             handler = stack[-1] if stack else GUEST[-1] if GUEST else None
             if handler is not None:
                 return handler.handle(self, operands, params)
-        if len(operands) == 1:  # spelled out, like the next line, because every call passes here
+        if len(operands) == 1:  # spelled out, like the next ones, because every call passes here
             x = operands[0]
             plan = self.plans.get((getattr(x, "_meta", None) or type(x), *params))
+        elif len(operands) == 2:
+            x, y = operands
+            key = (getattr(x, "_meta", None) or type(x), getattr(y, "_meta", None) or type(y), *params)
+            plan = self.plans.get(key)
         elif operands:
             plan = self.plans.get(plan_key(operands, params))
         else:

@@ -15,7 +15,7 @@ from rushlight.core.overlap import check_apart
 from rushlight.core.quiet import local, quiet
 from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor, wrap
-from rushlight.core.writable import asking
+from rushlight.core.writable import asking, refuse
 
 # From this many elements on, threads and pooled memory pay; below, a plain numpy call is quickest and nothing is
 # compiled.
@@ -201,4 +201,23 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
         return target
 
     plan = asking(op, out.numel, run)
+    if native_loop is not None and places == [1] and len(metas) == 2:
+        return _large_update(op, native_loop, plan)
     return plan if native_loop is not None or not direct else native.form("update", plan, function, metas, compute, out)
+
+
+def _large_update(op: Op, native_loop: Callable[[np.ndarray, tuple], bool], run: Callable) -> Callable:
+    """The plan of two tensors, the first of them large, where they do not share memory; `run` does all others."""
+
+    def update(target: Tensor, other: Tensor) -> Tensor:
+        array, storage = target._array, target._storage
+        if storage is None or other._storage is storage:
+            return run(target, other)
+        if not array.flags.writeable:
+            refuse(op)
+        if not native_loop(array, (None, other)):
+            return run(target, other)
+        storage.version += 1
+        return target
+
+    return update
