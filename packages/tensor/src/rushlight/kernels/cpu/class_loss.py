@@ -165,8 +165,8 @@ def _adding(
     batch, classes, inner = _seen(shape)
     count, each = batch * inner, reduction == "none"
     blocks = -(-count // BLOCK)
-    losses_of = native.compiled(source, "TdiTiT" + "TT" * (source is _CROSS_ENTROPY), dtype)
-    total_of = native.compiled(_TOTAL, "Td", dtype)
+    losses_of = native.compiled(source, "TdiTiT" + "TT" * (source is _CROSS_ENTROPY), dtype, simple=True)
+    total_of = native.compiled(_TOTAL, "Td", dtype, simple=True)
     words = as_words([classes, ignore_index, inner, count, int(weighted), int(each)])
     mean = np.array([reduction == "mean"], np.int64)
     empty, zeros, none = np.empty, np.zeros, np.empty(0, dtype)
@@ -226,7 +226,7 @@ def nll_backward(
 def _scaling(shape: tuple[int, ...], dtype: np.dtype, ignore_index: int, reduction: str, weighted: bool) -> Any:
     batch, classes, inner = _seen(shape)
     count = batch * inner
-    kernel = native.compiled(_SCALES, "TTiT", dtype)
+    kernel = native.compiled(_SCALES, "TTiT", dtype, simple=True)
     words = as_words([classes, ignore_index, int(reduction == "mean"), int(weighted), int(reduction == "none")])
     empty, none = np.empty, np.empty(0, dtype)
 
@@ -242,7 +242,7 @@ def _scaling(shape: tuple[int, ...], dtype: np.dtype, ignore_index: int, reducti
 def _taking_off(name: str, shape: tuple[int, ...], dtype: np.dtype, ignore_index: int) -> Any:
     batch, classes, inner = _seen(shape)
     count = batch * inner
-    kernel = native.compiled(_TAKE_OFF, "TiiT", dtype)
+    kernel = native.compiled(_TAKE_OFF, "TiiT", dtype, simple=True)
     words = as_words([classes, ignore_index, inner])
     zeros = np.zeros
 

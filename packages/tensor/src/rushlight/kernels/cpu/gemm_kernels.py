@@ -142,7 +142,7 @@ _PACK_PANELS = """def kernel(lo, hi, words, b, copy):
 """
 
 
-def _compiled(source: str, dtype: np.dtype, *signature: str) -> Callable[..., None]:
+def _compiled(source: str, dtype: np.dtype, *signature: str, simple: bool = False) -> Callable[..., None]:
     from rushlight.kernels.cpu.gemm_tile import ROWS, VECTORS, lanes
 
     columns = VECTORS * lanes(dtype.itemsize)
@@ -150,7 +150,7 @@ def _compiled(source: str, dtype: np.dtype, *signature: str) -> Callable[..., No
     names |= {"PANEL": DEPTH * columns, "EDGE": ROWS * columns, "T": SHORT[dtype.name]}
     kinds = {"a": f"*{SHORT[dtype.name]}", "w": "*i64", "i": "i64", "u": "u64", "T": SHORT[dtype.name]}
     constants = "".join(f"{name} = {value}\n" for name, value in names.items())
-    return compile_source(constants + source, [kinds[letter] for letter in "".join(signature)])
+    return compile_source(constants + source, [kinds[letter] for letter in "".join(signature)], simple=simple)
 
 
 def tile_shape(dtype: np.dtype) -> tuple[int, int]:
@@ -184,7 +184,7 @@ def starter(dtype: np.dtype) -> int:
 @cache
 def multiply(dtype: np.dtype) -> Callable[..., None]:
     """`(lo, hi, words, a, b, c, d, numbers)`: tasks of a product; numbers are alpha and beta."""
-    return _compiled(_MULTIPLY, dtype, "uuwaaaaa")
+    return _compiled(_MULTIPLY, dtype, "uuwaaaaa", simple=True)
 
 
 @cache

@@ -40,14 +40,16 @@ def dense(grad: np.ndarray) -> np.ndarray:
 
 
 @cache
-def compiled(source: str, arrays: str, dtype: np.dtype | None = None) -> Callable[..., None]:
+def compiled(
+    source: str, arrays: str, dtype: np.dtype | None = None, simple: bool = False
+) -> Callable[..., None]:
     """The native kernel of a source. `arrays` has a letter per array: T (elements of `dtype`, float32), i (int64),
-    d (float64)."""
+    d (float64). Without vectors in its loops it is `simple`, and ready sooner (see `jit.compile_source`)."""
     dtype = np.dtype(np.float32 if dtype is None else dtype)
     short = SHORT[dtype.name]
     kinds = {"T": f"*{short}", "i": "*i64", "d": "*f64"}
     signature = ("u64", "u64", "*i64", *[kinds[array] for array in arrays])
-    return compile_source(_ELEMENT.sub(short, with_exp(source, dtype)), signature)
+    return compile_source(_ELEMENT.sub(short, with_exp(source, dtype)), signature, simple=simple)
 
 
 def with_exp(source: str, dtype: np.dtype) -> str:
