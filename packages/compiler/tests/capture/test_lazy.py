@@ -14,6 +14,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.compiler import _config
+from rushlight.compiler.lazy import tier
 from rushlight.core import dispatch
 from rushlight.core.tensor import Tensor
 
@@ -102,10 +103,10 @@ def test_operations_wait_and_run_together(observe):
         seen.append(waits(z))
         return z.exp() - total
 
-    tier = alike(f, matrix, matrix, observe=observe)
+    made = alike(f, matrix, matrix, observe=observe)
     assert seen[2:4] == [True, False]
-    assert [(b.calls, b.why) for b in tier.breaks.values()] == [(3, "a value is looked at"), (2, "the call ends")]
-    assert tier.compiled == 2
+    assert [(b.calls, b.why) for b in made.breaks.values()] == [(3, "a value is looked at"), (2, "the call ends")]
+    assert made.compiled == 2
 
 
 @pytest.mark.parametrize("look", [
@@ -506,6 +507,64 @@ def test_endless_programs_run_one_by_one(monkeypatch, observe):
         return x
 
     assert alike(f, matrix, observe=observe).compiled == 3
+
+
+# Below the primary tier
+
+
+def uncapturable(x):
+    y = (x * 2 + 1) * x - x
+    open("/dev/null").close()
+    return (y * y + x).sum(), y
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(1e9, True), (0.0, False)])
+def test_the_quicker_way_stays(monkeypatch, observe, gain, expected):
+    monkeypatch.setattr(tier, "LEAST_GAIN", gain)
+    monkeypatch.setattr(tier, "LEAST_TIME", 0.0)
+    compiled = torch.compile(uncapturable, backend="eager")
+    x = torch.arange(6.0)
+    for _ in range(12):
+        assert observe(compiled(x)) == observe(uncapturable(x))
+    state = compiled._rushlight_state
+    assert state.aborts and state.tier.quicker is expected
+    assert len(state.tier.times) == 3 and len(state.tier.eager_times) >= 3
+    report = torch.compiler.explain(compiled)(x)
+    assert len(report.break_reasons) == 1 and len(report.pieces) == expected
+    if expected:
+        assert "7 operations ran together" in str(report) and "test_lazy.py" in str(report)
+
+
+def test_small_functions_and_those_without_a_pattern_stay_eager(monkeypatch):
+    compiled = torch.compile(lambda x: open("/dev/null").close() or x + 1, backend="eager")
+    monkeypatch.setattr(tier, "LEAST_TIME", 1e9)
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert compiled._rushlight_state.tier.quicker is False
+    monkeypatch.setattr(tier, "LEAST_TIME", 0.0)
+
+    def endless(x, n):
+        open("/dev/null").close()
+        for _ in range(n):
+            x = x + 1
+        return x
+
+    compiled = torch.compile(endless, backend="eager")
+    for n in range(2, 14):
+        assert compiled(torch.zeros(2), n).tolist() == [n, n]
+    assert compiled._rushlight_state.tier.quicker is False
+
+
+def test_stances_and_the_switch(monkeypatch):
+    monkeypatch.setattr(tier, "LEAST_TIME", 0.0)
+    compiled = torch.compile(uncapturable, backend="eager")
+    with torch.compiler.set_stance("force_eager"):
+        compiled(matrix())
+    monkeypatch.setattr(_config, "LAZY", False)
+    compiled(matrix())
+    assert not compiled._rushlight_state.tier.eager_times
+    with pytest.raises(RuntimeError, match="cannot be captured whole"):
+        torch.compile(uncapturable, backend="eager", fullgraph=True)(matrix())
 
 
 # The front

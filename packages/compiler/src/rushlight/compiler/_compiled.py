@@ -96,6 +96,8 @@ class Compiled:
     def _captured(self, args: tuple, kwargs: dict, reason: str | None = None) -> Any:
         entry = self._new_entry(args, kwargs, reason)
         if entry is None:
+            if _config.LAZY and _config.stance.name == "default":
+                return self.tier.call_if_quicker(self.fn, args, kwargs)
             return self.fn(*args, **kwargs)
         result = entry.run(args, kwargs)
         return self.fn(*args, **kwargs) if result is MISS else result

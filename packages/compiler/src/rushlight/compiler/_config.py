@@ -13,6 +13,7 @@ CHILD_LIMIT = 8  # outcomes of one decision that are captured
 RETRY_AFTER = (2, 4, 8, 16, 32, 64, 128, 256)
 CALLS_BEFORE_NATIVE_GUARDS = 30  # a record of guards takes as long to write as so many calls gain by it; -1: none ever
 
+LAZY = True  # are calls that cannot be captured tried with their operations put off?
 LAZY_CALLS_BEFORE = 1  # how often operations that were put off run one by one before there is a program for them
 LAZY_PROGRAMS = 64  # programs of operations that were put off, per function
 

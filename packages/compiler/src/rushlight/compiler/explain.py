@@ -25,7 +25,8 @@ class Explanation:
     `conditions` says in words when the compiled program serves a call; `eager_calls` why earlier calls ran eagerly.
     There are several graphs when the program computes something after calls that run as they are (an optimizer's step).
     `sizes` says which sizes and numbers stay open, which comparisons of them must come out the same, and which of them
-    had to be fixed.
+    had to be fixed. `pieces` says where operations of earlier calls, which could not be captured whole, had to run
+    after they were put off: each line is a graph break.
     """
 
     graphs: list[Graph] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Explanation:
     conditions: list[str] = field(default_factory=list)
     eager_calls: list[str] = field(default_factory=list)
     variants: int = 0
+    pieces: list[str] = field(default_factory=list)
     captured: list[Graph] = field(default_factory=list, repr=False)  # the graphs for the sizes of the call
 
     @property
@@ -79,6 +81,7 @@ class Explanation:
         lines = [f"graphs: {self.graph_count}, breaks: {self.graph_break_count}, operations: {self.op_count}"]
         lines += [f"runs eagerly: {reason}" for reason in self.break_reasons]
         lines += [f"ran eagerly: {reason}" for reason in self.eager_calls]
+        lines += [f"{len(self.pieces)} pieces were put off and run as programs:"] * bool(self.pieces) + self.pieces
         lines += [f"was compiled again: {reason}" for reason in self.recompiles]
         if self.variants > 1:
             lines.append(f"{self.variants} variants serve the calls so far, of at most {_config.ENTRY_LIMIT}")
@@ -120,13 +123,15 @@ def explain(fn: Callable, *extra: Any) -> Explanation | Callable[..., Explanatio
         recompiles = list(state.recompiles) if state is not None else []
         eager_calls = list(state.aborts) if state is not None else []
         variants = len(state.entries) if state is not None else 0
+        pieces = state.tier.told() if state is not None else []
         policy = state.policy.copy() if state is not None else Policy()
         try:
             entry = capture(target, args, kwargs, _no_backend, {}, target, policy)
         except Abort as abort:
             return Explanation(break_reasons=[str(abort)], recompiles=recompiles, eager_calls=eager_calls,
-                               variants=variants)
+                               variants=variants, pieces=pieces)
         return Explanation(entry.graphs, entry.source, [], recompiles, _lines(entry.sizes), entry.conditions,
-                           eager_calls, variants, [as_captured(entry.sizes.facts, graph) for graph in entry.graphs])
+                           eager_calls, variants, pieces,
+                           [as_captured(entry.sizes.facts, graph) for graph in entry.graphs])
 
     return explained(*extra) if extra else explained

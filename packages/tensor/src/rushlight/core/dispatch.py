@@ -123,16 +123,24 @@ def settle() -> None:
             handler.settle()
 
 
-@contextlib.contextmanager
-def putting_off(handler: Any) -> Iterator[None]:
+class putting_off:
     """`push` for a handler that puts operations off; the thread must have no other one."""
-    PUTTING_OFF.append(handler)
-    GUEST[:] = [_Guest()]
-    try:
-        with push(handler):
-            yield
-    finally:
-        PUTTING_OFF.remove(handler)
+
+    __slots__ = ("handler",)
+
+    def __init__(self, handler: Any) -> None:
+        self.handler = handler
+
+    def __enter__(self) -> None:
+        PUTTING_OFF.append(self.handler)
+        GUEST[:] = [_guest]
+        STACK.handlers.append(self.handler)
+        HANDLERS.append(self.handler)
+
+    def __exit__(self, *exception: Any) -> None:
+        HANDLERS.pop()
+        STACK.handlers.remove(self.handler)
+        PUTTING_OFF.remove(self.handler)
         if not PUTTING_OFF:
             GUEST.clear()
 
@@ -170,3 +178,6 @@ class _Guest:
         if op.mutates:
             settle()
         return op.execute(operands, params)
+
+
+_guest = _Guest()

@@ -30,7 +30,7 @@ class Program:
                 self.graphs.append(piece.graph)
             self.parts.append(_Part(piece, backend, options))
 
-    def run(self, inputs: list[Tensor], values: list[Tensor], switch: Switch) -> None:
+    def run(self, inputs: dict[int, Tensor], values: dict[int, Tensor], switch: Switch) -> None:
         """Give memory to the results that are needed."""
         for part in self.parts:
             switch(True)
@@ -47,7 +47,7 @@ class _Part:
         self.metas = [v.meta for v in graph.outputs]
         self.views = [piece.views[i] for i in sorted(piece.views)]
 
-    def run(self, inputs: list[Tensor], values: list[Tensor], switch: Switch) -> None:
+    def run(self, inputs: dict[int, Tensor], values: dict[int, Tensor], switch: Switch) -> None:
         found = self.call([values[i] if i >= 0 else inputs[~i] for i in self.sources])
         for result, m in zip(found, self.metas, strict=True):
             if result._meta is not m:
@@ -59,7 +59,7 @@ class _Part:
             _replay(node, inputs, values)
 
 
-def replay(node: Node, inputs: list[Tensor], values: list[Tensor], switch: Switch) -> None:
+def replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor], switch: Switch) -> None:
     """Run all calls up to a node, one by one. What nobody holds any more goes after its last use."""
     path = node.path()
     last: dict[int, int] = {}
@@ -69,18 +69,17 @@ def replay(node: Node, inputs: list[Tensor], values: list[Tensor], switch: Switc
     dying: dict[int, list[int]] = {}
     for x, number in last.items():
         dying.setdefault(number, []).append(x)
-    inputs, values = list(inputs), list(values)
     for number, step in enumerate(path):
         switch(step.recording)
         _replay(step, inputs, values)
         for x in dying.get(number, ()):
             if x >= 0:
-                values[x] = None  # type: ignore[call-overload]
+                del values[x]
             else:
-                inputs[~x] = None  # type: ignore[call-overload]
+                del inputs[~x]
 
 
-def _replay(node: Node, inputs: list[Tensor], values: list[Tensor]) -> None:
+def _replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor]) -> None:
     """Run one call as eager execution does."""
     operands = tuple([x.value if type(x) is Constant else values[x] if x >= 0 else inputs[~x] for x in node.operands])
     found = node.op.execute(operands, node.params)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,12 @@ from rushlight.compiler.lazy.session import Session
 from rushlight.compiler.lazy.trie import Node
 from rushlight.core import dispatch, dtypes
 from rushlight.core.op import STACK, WATCHERS
+
+EAGER_FIRST = 2  # calls that run eagerly before anything is tried: the first ones prepare many things
+LEAST_TIME = 50e-6  # seconds that eager calls must take for others to be tried
+TRIES = 3  # calls that are timed either way
+LEAST_GAIN = 0.9  # how long lazy calls may take at most, relative to eager ones
+MOST_IN_VAIN = 8  # lazy calls that may want programs which are not there yet
 
 
 class Break(NamedTuple):
@@ -29,30 +36,80 @@ class Break(NamedTuple):
 
 
 class Tier:
-    """The trie of a function, and its programs."""
+    """The trie of a function, its programs, and whether they are quicker than its operations one by one."""
 
     def __init__(self, name: str, backend: Backend, options: dict) -> None:
         self.name, self.backend, self.options = name, backend, options
-        self.roots: dict[Any, Node] = {}  # by default dtype
-        self.breaks: dict[Node, Break] = {}
-        self.compiled = 0
-        self.known = True  # were all programs of the last call there already?
         self.lock = threading.RLock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all that was put off before, and what it gained."""
+        with self.lock:
+            self.roots: dict[Any, Node] = {}  # by default dtype
+            self.breaks: dict[Node, Break] = {}
+            self.compiled = 0
+            self.fresh = 0  # how often a program was wanted that was not there
+            self.in_vain = 0  # calls that did
+            self.quicker: bool | None = None  # than eager calls; None until that is known
+            self.eager_times: list[float] = []
+            self.times: list[float] = []  # of calls for which all programs were there
 
     def call(self, fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Call a function with its operations put off."""
         if not possible():
             return fn(*args, **kwargs)
         session = Session(self._start, self._program, self._note)
-        self.known = True
         with dispatch.putting_off(session):
             try:
                 return fn(*args, **kwargs)
             finally:
                 session.close()
 
+    def call_if_quicker(self, fn: Callable, args: tuple, kwargs: dict) -> Any:
+        """Call a function either way. Both are tried in turn first, and the quicker one stays.
+
+        How long operations take, and what programs make of them, is not to be said beforehand: small tensors gain
+        nothing, as putting off an operation takes about 1.2 us and running some together 20; and where one value after
+        the other is looked at, there is nothing to run together.
+        """
+        if self.quicker is not None:
+            return self.call(fn, args, kwargs) if self.quicker else fn(*args, **kwargs)
+        lazily = len(self.eager_times) >= max(EAGER_FIRST, len(self.times) + 1)
+        fresh, start = self.fresh, time.perf_counter()
+        result = self.call(fn, args, kwargs) if lazily else fn(*args, **kwargs)
+        took = time.perf_counter() - start
+        if not lazily:
+            self.eager_times.append(took)
+        elif self.fresh == fresh:
+            self.times.append(took)
+        else:
+            self.in_vain += 1
+        self._decide()
+        return result
+
+    def told(self) -> list[str]:
+        """What is known, in words."""
+        if self.quicker is False:
+            return []
+        return list(map(str, self.breaks.values()))
+
+    def _decide(self) -> None:
+        if len(self.eager_times) >= EAGER_FIRST and min(self.eager_times) < LEAST_TIME:
+            self.quicker = False
+        elif self.in_vain > MOST_IN_VAIN:
+            self.quicker = False
+            _logs.log("breaks", f"{self.name}: runs eagerly, as its operations do not come in a pattern")
+        elif len(self.times) >= TRIES:
+            lazy, eager = min(self.times), min(self.eager_times)
+            self.quicker = lazy < LEAST_GAIN * eager
+            _logs.log("breaks", f"{self.name}: runs {'lazily' if self.quicker else 'eagerly'}, as that takes "
+                                f"{1e6 * min(lazy, eager):.0f} us instead of {1e6 * max(lazy, eager):.0f}")
+
     def _start(self) -> Node:
-        return self.roots.setdefault(dtypes.get_default_dtype(), Node(None))
+        default = dtypes.get_default_dtype()
+        found = self.roots.get(default)
+        return self.roots.setdefault(default, Node(None)) if found is None else found
 
     def _note(self, node: Node, why: str) -> None:
         if node not in self.breaks:
@@ -66,8 +123,11 @@ class Tier:
         found = node.programs.get(live, 0)
         if type(found) is not int:
             return None if found is None or found.failed else found
-        self.known = False
         with self.lock:
+            self.fresh += 1
+            found = node.programs.get(live, 0)
+            if type(found) is not int:
+                return found
             node.programs[live] = found + 1
             if found < _config.LAZY_CALLS_BEFORE or self.compiled >= _config.LAZY_PROGRAMS:
                 return None
@@ -89,13 +149,6 @@ class Tier:
             for graph in made.graphs:
                 _logs.log("graph", f"{self.name}:\n{graph}")
         return made
-
-    def forget(self) -> None:
-        """Forget all that was put off before."""
-        with self.lock:
-            self.roots.clear()
-            self.breaks.clear()
-            self.compiled = 0
 
 
 def possible() -> bool:

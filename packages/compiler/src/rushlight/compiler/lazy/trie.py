@@ -26,7 +26,7 @@ class Node:
     """A call of an operation after the calls of its ancestors."""
 
     __slots__ = ("parent", "op", "params", "recording", "operands", "metas", "single", "depth", "first", "inputs",
-                 "new", "children", "programs")
+                 "new", "children", "programs", "latest", "take")
 
     def __init__(self, parent: Node | None, op: Any = None, params: tuple = (), recording: bool = True,
                  operands: tuple = (), new: tuple[Meta, ...] = (), metas: Any = ()) -> None:
@@ -39,6 +39,8 @@ class Node:
         self.first = 0 if parent is None else parent.first + len(parent.metas)  # the number of the first result
         self.inputs = 0 if parent is None else parent.inputs + len(parent.new)  # how many inputs came before
         self.children: dict[tuple, Node | None] = {}  # None: a call that must run at once
+        self.latest: Node | None = None  # the child that was found last
+        self.take: Any = None  # see `rushlight.compiler.lazy.take`
         self.programs: dict[tuple[int, ...], Any] = {}  # what runs the calls up to here, by the results that are needed
 
     def path(self) -> list[Node]:
