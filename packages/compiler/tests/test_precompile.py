@@ -165,7 +165,14 @@ def test_what_a_file_cannot_say():
         precompile.save("import os", "model.py")
 
 
-def test_what_is_not_finite_and_single_elements(tmp_path):
+@pytest.fixture
+def plain(monkeypatch):
+    """Loops run as Python: that they are made machine code is shown by `saved`."""
+    monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
+
+
+@pytest.mark.filterwarnings("ignore")  # of overflow, then
+def test_what_is_not_finite_and_single_elements(tmp_path, plain):
     numbers = [float("nan"), float("inf"), 1.0]
     turned = rushlight.tensor([complex(1, float("inf"))])
     path = tmp_path / 'an "odd" \\name.py'
@@ -180,7 +187,7 @@ def test_what_is_not_finite_and_single_elements(tmp_path):
         run(rushlight.tensor(numbers), 2)
 
 
-def test_buffers_are_written_in_place(tmp_path):
+def test_buffers_are_written_in_place(tmp_path, plain):
     norm = nn.BatchNorm1d(3)
     x = rushlight.randn(8, 3)
     path = tmp_path / "norm.py"
