@@ -198,7 +198,18 @@ def _compiled(backend: Backend, options: dict, graph: Graph) -> Callable[[list],
 def _opened(backend: Backend, options: dict, graph: Graph, facts: Facts) -> Any:
     """The programs of a graph for all sizes; None where the backend makes one for each."""
     opened = getattr(backend, "opened", None)
-    return None if opened is None or not graph.outputs else opened(graph, facts, options)
+    if opened is None:
+        return None
+    return opened(graph, facts, options) if graph.outputs else _Nothing
+
+
+class _Nothing:
+    """The programs of a graph without results."""
+
+    @staticmethod
+    def at(sizes: Any) -> Callable[[list], list]:
+        """Nothing, for any sizes."""
+        return lambda inputs: []
 
 
 def _symbols(x: Any) -> Iterator[Any]:

@@ -67,6 +67,7 @@ class Program:
         groups = groups_of(self.graph)
         self._steps = [(group, self._results(group, groups)) for group in groups]
         self._native: Any = None
+        self._open = open
         self._values: Values | None = None
         source = Source(open=open)
         quiet_steps = self._write(source, self.kernels)
@@ -97,7 +98,7 @@ class Program:
         """All of the program as Python, which one that is a single native call hardly ever needs."""
         if self._values is not None:
             return Program(self._values.graph(self.graph))._python
-        source = Source(native=False)
+        source = Source(native=False, open=self._open)
         return self._compiled(source, self._write(source, []))
 
     def _compiled(self, source: Source, quiet_steps: bool) -> Driver:

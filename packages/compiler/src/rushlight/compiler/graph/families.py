@@ -24,7 +24,8 @@ class Region:
 
     def __init__(self, made: Any, facts: Facts) -> None:
         self.made, self.facts = made, facts
-        self.holds = _function(facts, " and ".join([f"({facts.guard_text(g, _name)})" for g in facts.guards.values()]))
+        guards = [f"({facts.guard_text(guard, _name)})" for guard in facts.guards.values()]
+        self.holds = _function(facts, " and ".join(guards) or "True")
         self._symbols: list[Any] = []
         self._compute: Callable[..., tuple] | None = None
 
@@ -98,4 +99,4 @@ def _name(atom: Any) -> str:
 def _function(facts: Facts, text: str) -> Callable[..., Any]:
     """A function of the values of all atoms with an origin."""
     names = ", ".join([_name(atom) for atom in facts.atoms if atom.parts is None])
-    return eval(f"lambda {names}: {text or True}", {})  # noqa: S307  our own text
+    return eval(f"lambda {names}: {text}", {})  # noqa: S307  our own text
