@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rushlight.export.module import module_base
+from rushlight.futures import Future, fork, wait
 from rushlight.jit.files import load, save
 from rushlight.jit.freezing import export_opnames, freeze, optimize_for_inference
-from rushlight.jit.futures import Future, fork, wait
 from rushlight.jit.marks import (
     Attribute,
     annotate,
