@@ -25,6 +25,8 @@ def check_dim(name: str, dim: int, ndim: int, argument: str = "dim") -> int:
 
 def check_dims(name: str, dim, ndim: int) -> tuple[int, ...]:
     """Sorted distinct dimensions, all of them for None or (); RuntimeError when one is named twice."""
+    if type(dim) is int and -ndim <= dim < ndim:  # by far the commonest
+        return (dim % ndim,)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(ndim))
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)

@@ -26,6 +26,7 @@ from rushlight.kernels.cpu import calls_sequences as q
 from rushlight.kernels.layout import merge_dims
 
 _NUMBERS = (bool, int, float)
+_FOLDS = {np.add: "f", np.maximum: "fiu", np.minimum: "fiu", np.logical_and: "b", np.logical_or: "b"}
 _REACH = 1 << 16  # elements of memory that operands may spread over
 
 
@@ -184,12 +185,12 @@ class _Notes:
         axes = range(x.ndim) if axis is None else {d % x.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
         count = math.prod([x.shape[d] for d in axes])
         kept = x.ndim - len(axes)
-        extreme = ufunc in (np.maximum, np.minimum)
-        known = extreme and x.dtype.kind in "fiu" or ufunc is np.add and x.dtype.kind == "f"
+        extreme = ufunc is not np.add
+        known = x.dtype.kind in _FOLDS.get(ufunc, "")
         usual = initial is None or ufunc is np.maximum and initial == -np.inf
         rows = sorted(axes) == list(range(kept, x.ndim)) and count > 1 and x.contiguous
         loop = inner_loop(ufunc, x.dtype, x.dtype)
-        if loop is None or not (known and usual and rows) or x.itemsize not in (4, 8):
+        if loop is None or not (known and usual and rows) or x.itemsize not in (1, 4, 8):
             raise Untraced
         shape = x.shape[:kept] + (1,) * (len(axes) if keepdims else 0)
         result = self._temporary(x.dtype, shape)

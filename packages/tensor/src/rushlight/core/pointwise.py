@@ -206,7 +206,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     return plan if native_loop is not None or not direct else native.form("update", plan, function, metas, compute, out)
 
 
-def _large_update(op: Op, native_loop: Callable[[np.ndarray, tuple], bool], run: Callable) -> Callable:
+def _large_update(op: Op, native_loop: Callable[[Any, tuple], bool], run: Callable) -> Callable:
     """The plan of two tensors, the first of them large, where they do not share memory; `run` does all others."""
 
     def update(target: Tensor, other: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ def _convert_small(x: np.ndarray, dtype: dtypes.dtype, layout: memory_format) ->
     return result
 
 
-@function()
+@function(memo=True)
 def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """A copy of a tensor; gradients flow through it.
 

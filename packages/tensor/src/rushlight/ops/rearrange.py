@@ -53,7 +53,7 @@ def _flip(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     return duplicate(flipped.transpose(order)).transpose(np.argsort(order))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def flip(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor:
     """A copy with the elements in reverse order along the given dimensions.
 

@@ -220,10 +220,18 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 # Tests
 
 
+def _test(ufunc: np.ufunc) -> Any:
+    @of_loops
+    def test(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> np.ndarray:
+        return ufunc.reduce(x if x.dtype == bool else x != 0, axis=dim, keepdims=keepdim)
+
+    return test
+
+
 any_op = reduction(
     "any",
     infer_typed,
-    numpy=lambda x, dim, keepdim, dtype: (x != 0).any(axis=dim, keepdims=keepdim),
+    numpy=_test(np.logical_or),
     reduce=(False, lambda a, x: a | (x != 0), None),
     doc="Is one element nonzero?",
     samples=lambda: reduced_samples(dtypes.bool),
@@ -233,7 +241,7 @@ any_op = reduction(
 all_op = reduction(
     "all",
     infer_typed,
-    numpy=lambda x, dim, keepdim, dtype: (x != 0).all(axis=dim, keepdims=keepdim),
+    numpy=_test(np.logical_and),
     reduce=(True, lambda a, x: a & (x != 0), None),
     doc="Are all elements nonzero?",
     samples=lambda: reduced_samples(dtypes.bool),

@@ -78,7 +78,7 @@ kernel(cumsum_op, "cpu")(_scan(np.add))
 kernel(cumprod_op, "cpu")(_scan(np.multiply))
 
 
-@function()
+@function(memo=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Running sum along `dim`: `out[i] = input[0] + ... + input[i]`; integers and bools add up in int64.
 
@@ -92,7 +92,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     return cumsum_op.apply((input,), (check_dim("cumsum", dim, input.ndim), accumulator_dtype(input, dtype), False))
 
 
-@function()
+@function(memo=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Running product along `dim`: `out[i] = input[0] * ... * input[i]`; integers and bools multiply in int64."""
     return cumprod_op.apply((input,), (check_dim("cumprod", dim, input.ndim), accumulator_dtype(input, dtype), False))
@@ -224,7 +224,7 @@ def _logcumsumexp(x: np.ndarray, dim: int) -> np.ndarray:
     return np.moveaxis(result, 0, dim)
 
 
-@function()
+@function(memo=True)
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Running logarithm of the sum of exponentials along `dim`, without overflow.
 

@@ -73,7 +73,7 @@ def _arguments(
     return check_dims(name, dim, input.ndim), bool(keepdim), correction
 
 
-@function()
+@function(memo=True)
 def var(
     input: Tensor,
     dim: Dims | bool = None,
@@ -94,7 +94,7 @@ def var(
     return var_op.apply((input,), _arguments("var", input, dim, unbiased, keepdim, correction))
 
 
-@function()
+@function(memo=True)
 def std(
     input: Tensor,
     dim: Dims | bool = None,

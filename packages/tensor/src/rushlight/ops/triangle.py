@@ -58,7 +58,7 @@ triu_op = updating(
 )
 
 
-@function()
+@function(memo=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, up to a diagonal (0 the main one, positive above it), zeros elsewhere.
 
@@ -73,7 +73,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return tril_op.apply((input,), (int(diagonal),))
 
 
-@function()
+@function(memo=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, from a diagonal on (0 the main one, positive above it), zeros elsewhere.
 

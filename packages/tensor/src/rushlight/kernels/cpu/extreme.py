@@ -46,7 +46,7 @@ def position(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
     count = x.size // x.shape[dim]
     if x.size < native.WORTH or not x.flags.aligned:
         x = x.astype(compute_dtype(x.dtype), copy=False)
-        return np.expand_dims((np.argmax if largest else np.argmin)(x, axis=dim), dim)
+        return x.argmax(dim, keepdims=True) if largest else x.argmin(dim, keepdims=True)
     if count < FEW and x.shape[dim] >= 2 * CHUNK:
         return _of_chunks(x, dim, largest)
     out = np.empty([1 if d == dim else size for d, size in enumerate(x.shape)], np.int64)
