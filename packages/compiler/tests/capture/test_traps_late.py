@@ -135,3 +135,87 @@ def test_checks_of_values_come_after_the_graph(check):
         return seen, w, calls
 
     check(scenario, captured=None)
+
+
+def test_lists_of_elements(check):
+    def scenario(compile):
+        def f(x):
+            values = x.tolist()
+            first = values[0][1]
+            return values, sum(values[1]), first if first > 0 else -first, torch.tensor(3).tolist(), x.long().tolist()
+
+        call = compile(f)
+        x = torch.tensor([[1.0, 2.0], [3.0, -4.0]])
+        results = [call(x), call(x + 1), call(x - 5)]
+        x.mul_(2)
+        return results
+
+    check(scenario, variants=2)
+
+
+def test_lists_of_elements_are_as_they_were_when_they_were_made(check):
+    def scenario(compile):
+        def f(x):
+            before = x.tolist()
+            x.add_(1)
+            return before, x.tolist()
+
+        x = torch.tensor([1, 2])
+        call = compile(f)
+        return call(x), call(x), x
+
+    check(scenario)
+
+
+def test_numbers_put_into_a_tensor(check):
+    def scenario(compile):
+        def f(x):
+            count = x.numel() + x[0].long().item()
+            share = x.sum().item() / count
+            return torch.tensor([x.sum().item(), x.mean().item()]), torch.tensor([count, count]), x * share, x / count
+
+        call = compile(f)
+        return [call(torch.arange(3.0) + i) for i in range(1, 5)]
+
+    check(scenario, variants=1)
+
+
+def test_divisors_that_may_be_zero(check):
+    def scenario(compile):
+        call = compile(lambda x, n: x.sum().item() / n.item())
+        results = [call(torch.ones(2), torch.tensor(4)), call(torch.ones(2), torch.tensor(5))]
+        with pytest.raises(ZeroDivisionError):
+            call(torch.ones(2), torch.tensor(0))
+        return *results, call(torch.ones(2), torch.tensor(3))
+
+    check(scenario, captured=None)
+
+
+def test_numbers_too_large_to_be_added_in_a_tensor(check):
+    def scenario(compile):
+        call = compile(lambda x, n: x * (n.item() + 1))
+        return [call(torch.ones(2), torch.tensor(n)) for n in (1, 2, 2 ** 53, 2 ** 63 - 1)]
+
+    check(scenario, variants=1)
+
+
+def test_means_of_models(check):
+    def scenario(compile):
+        net = torch.nn.Linear(2, 1)
+        for p in net.parameters():
+            p.data.fill_(0.5)
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        mean = torch.optim.swa_utils.AveragedModel(net)
+
+        def step(x):
+            loss = net(x).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            mean.update_parameters(net)
+            return loss.item()
+
+        call = compile(step)
+        return [call(torch.ones(3, 2)) for _ in range(5)], list(mean.parameters()), mean.n_averaged
+
+    check(scenario, variants=2)

@@ -15,6 +15,7 @@ from rushlight.compiler.capture.derived import Derived
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.symbolic import is_open, symbol
 from rushlight.compiler.capture.value import Obj, TensorV, Value
+from rushlight.compiler.capture.view import ListV
 from rushlight.core import dtypes
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ class LateV(Value):
     graph runs.
     """
 
-    __slots__ = ("kind", "write", "compute", "tracer", "origin")
+    __slots__ = ("kind", "write", "compute", "tracer", "origin", "lazy")
 
     def __init__(self, kind: type, write: Write, compute: Callable[[], Any], tracer: Any = None,
-                 origin: Derived | None = None) -> None:
+                 origin: Derived | None = None, lazy: Callable[[], Any] | None = None) -> None:
         self.kind, self.write, self.compute, self.tracer, self.origin = kind, write, compute, tracer, origin
+        self.lazy = lazy  # gives the 0-dim tensor of what is computed from several elements
 
 
 def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
@@ -56,6 +58,31 @@ def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
                  lambda: (kind or own)(session.decisions.number(recorder.current(kept))), kept)
 
 
+def nested(session: Session, value: TensorV) -> Value:
+    """`tensor.tolist()`."""
+    meta = value.tracer._meta
+    if not all(type(size) is int for size in meta.shape) or meta.numel > LISTED:
+        raise Abort("tolist of a tensor with many elements")
+    recorder = session.recorder
+    kept = recorder.tracer(meta.with_grad(False), recorder.current(value.tracer))
+    recorder.keep.append(kept)
+    whole = LateV(list, lambda epilogue: f"{epilogue.tensor(kept)}.tolist()", lambda: None)
+    kind = complex if meta.dtype.is_complex else float if meta.dtype.is_inexact else (
+        bool if meta.dtype.category == 0 else int)
+
+    def made(at: tuple[int, ...]) -> Value:
+        if len(at) < meta.ndim:
+            return ListV([made((*at, i)) for i in range(meta.shape[len(at)])])
+        index = "".join([f"[{i}]" for i in at])
+        return LateV(kind, lambda epilogue: f"{epilogue.build(whole)}{index}",
+                     lambda: session.decisions.number(recorder.current(kept[at])), lazy=lambda: kept[at])
+
+    return made(()) if meta.ndim else item(session, value)
+
+
+LISTED = 256  # elements of a tensor that `tolist` may give
+
+
 def arithmetic(session: Session, op: str, a: Value, b: Value) -> LateV | None:
     """A sum, difference or product with a late number; None when neither is one."""
     if not isinstance(a, LateV) and not isinstance(b, LateV):
@@ -63,14 +90,57 @@ def arithmetic(session: Session, op: str, a: Value, b: Value) -> LateV | None:
     kinds = []
     for x in (a, b):
         kind = x.kind if isinstance(x, LateV) else type(x.obj) if isinstance(x, Obj) else None
-        if kind not in (int, float) or op not in ("+", "-", "*") and not (op == "/" and _is_divisor(session, b)):
+        if kind not in (int, float) or op not in _ARITHMETIC:
             raise Abort(f"{op} with {_NAME}")
         kinds.append(kind)
         if isinstance(x, Obj) and x.source is not None and not is_open(x):
             x.source.check_type()  # its value does not matter: the expression reads it
-    return LateV(float if float in kinds or op == "/" else int,
-                 lambda epilogue: f"({_operand(epilogue, a)} {op} {_operand(epilogue, b)})",
-                 lambda: _ARITHMETIC[op](_now(a), _now(b)), origin=_joined(op, a, b))
+    if op == "/" and not _is_divisor(session, b):
+        raise Abort("a division by 0")
+    kind = float if float in kinds or op == "/" else int
+    return LateV(kind, lambda epilogue: f"({_operand(epilogue, a)} {op} {_operand(epilogue, b)})",
+                 lambda: _ARITHMETIC[op](_now(a), _now(b)), origin=_joined(op, a, b),
+                 lazy=lambda: _together(session, op, a, b, kind))
+
+
+def _together(session: Session, op: str, a: Value, b: Value, kind: type) -> Any:
+    """What arithmetic gives as a 0-dim tensor of the graph, for use beside tensors; None where that is not certain."""
+    parts: list[Any] = []
+    for x in (a, b):
+        if isinstance(x, LateV):
+            tracer = element(x)
+            if tracer is None or kind is int and op not in ("+", "-"):
+                return None
+            if x.kind is int and not _stays_small(session, tracer):
+                return None
+            parts.append(tracer.reshape(()).to(dtypes.float64 if kind is float else dtypes.int64))
+        elif x.source is None and (abs(x.obj) < _SMALL if type(x.obj) is int else math.isfinite(x.obj)):
+            parts.append(x.obj)
+        else:
+            return None
+    return _ARITHMETIC[op](*parts)
+
+
+def element(number: LateV) -> Any:
+    """A late number as the tensor with one element that it is, None if it is none."""
+    return number.tracer if number.lazy is None else number.lazy()
+
+
+def negative(number: LateV) -> LateV:
+    """`-number`."""
+    if number.kind not in (int, float):
+        raise Abort(f"- of {_NAME}")
+    return LateV(number.kind, lambda epilogue: f"(-{_operand(epilogue, number)})", lambda: -number.compute())
+
+
+_SMALL = 1 << 31
+
+
+def _stays_small(session: Session, tracer: Any) -> bool:
+    """Let calls in which an integer is so large that sums with it might overflow, or be no floats, run eagerly."""
+    if tracer._meta.dtype in (dtypes.int64, dtypes.uint64):
+        return bool(session.recorder.put_off((tracer.abs() > 1 << 52).any()))
+    return True
 
 
 def _joined(op: str, a: Value, b: Value) -> Derived | None:
@@ -129,6 +199,8 @@ def _now(x: LateV | Obj) -> Any:
 
 def _is_divisor(session: Session, x: Value) -> bool:
     """Is it a number that is known not to be 0?"""
+    if isinstance(x, LateV):
+        return truth(session, x)
     if not isinstance(x, Obj) or type(x.obj) not in (int, float):
         return False
     sym = symbol(x)
@@ -149,9 +221,10 @@ def as_tensor(recorder: Any, op: str, number: Value, tensor: TensorV) -> TensorV
         return None
     if number.origin is not None and number.kind is float:
         return TensorV(recorder.scalar(number.origin, dtype, tensor.tracer._meta.device))
-    if number.tracer is None:
+    found = element(number)
+    if found is None:
         return None
-    return TensorV(number.tracer.reshape(()).to(dtype))
+    return TensorV(found.reshape(()).to(dtype))
 
 
 def text(value: LateV, conversion: Callable | None, spec: str) -> LateV:

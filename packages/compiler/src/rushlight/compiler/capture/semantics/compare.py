@@ -339,6 +339,8 @@ def unary(session: Session, op: str, value: Value) -> Value:
     function, name = UNARY[op]
     if isinstance(value, TensorV):
         return tensor.operator(session, function, value)
+    if op == "-" and isinstance(value, late.LateV):
+        return late.negative(value)
     if op == "-" and (open_ := symbolic.negative(value)) is not None:
         return open_
     if session.is_concrete(value):

@@ -153,6 +153,8 @@ def framework_function(session: Session, fn: Any, args: Args, kwargs: Kwargs) ->
         return constant(call())
     if (module, name) == ("rushlight.core.tensor", "item") and len(args) == 1 and isinstance(args[0], TensorV):
         return late.item(session, args[0])
+    if (module, name) == ("rushlight.core.tensor", "tolist") and len(args) == 1 and isinstance(args[0], TensorV):
+        return late.nested(session, args[0])
     if module == "rushlight.optim.optimizer" and fn.__qualname__ == "Optimizer.step":
         return deferred.optimizer_step(session, calls.call, fn, args, kwargs)
     if module.startswith("rushlight.optim.lr_scheduler") and name == "step":

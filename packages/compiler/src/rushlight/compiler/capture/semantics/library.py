@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -16,6 +18,7 @@ from rushlight.compiler.capture.semantics import (
     call,
     compare,
     container,
+    context,
     copies,
     iterate,
     methods,
@@ -23,7 +26,18 @@ from rushlight.compiler.capture.semantics import (
     subgraphs,
 )
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import NONE, FunctionV, GeneratorV, IterV, Obj, Special, TupleV, Value, constant
+from rushlight.compiler.capture.value import (
+    NONE,
+    FunctionV,
+    GeneratorV,
+    InstanceV,
+    IterV,
+    Obj,
+    Special,
+    TupleV,
+    Value,
+    constant,
+)
 from rushlight.compiler.capture.view import DequeV, DictV
 from rushlight.core import dispatch
 
@@ -308,6 +322,24 @@ def cached(session: Session, value: Obj, args: Args, kwargs: Kwargs) -> Value:
     return session.lift(result, session.tree.constant(result))
 
 
+def _enter_context(session: Session, args: Args, kwargs: Kwargs) -> Value | None:
+    """`ExitStack.enter_context(manager)`."""
+    if len(args) != 2 or kwargs or not isinstance(args[0], InstanceV):
+        return None
+    leave, entered = context.enter(session, args[1])
+    callbacks = session.as_deque(attr.load(session, args[0], "_exit_callbacks"))
+    if callbacks is None:
+        raise Abort("an ExitStack of another kind")
+    callbacks.write("append", TupleV([constant(True), leave]))
+    return entered
+
+
+def _exc_info(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if any(frame.handled and frame.handled[-1] is not None for frame in session.frames):
+        raise Abort("sys.exc_info() while an exception is handled")
+    return TupleV([NONE, NONE, NONE])
+
+
 # collections
 
 
@@ -336,6 +368,8 @@ CONSTRUCTORS: dict[Any, Callable] = {
     functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
 }
 # A handler that gives None leaves the function to be interpreted.
-PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper, **copies.FUNCTIONS,
+PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper,
+                                         contextlib.ExitStack.enter_context: _enter_context, **copies.FUNCTIONS,
                                          **outside.FUNCTIONS}
-FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce}
+FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce,
+                                  sys.exc_info: _exc_info}

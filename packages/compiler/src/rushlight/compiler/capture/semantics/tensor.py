@@ -27,12 +27,13 @@ from rushlight.compiler.capture.value import (
 )
 from rushlight.compiler.capture.view import DequeV, DictV, ListV
 from rushlight.compiler.graph.symbolic import Sym, has_symbols
-from rushlight.core import siblings
+from rushlight.core import dtypes, siblings
 from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
+from rushlight.ops.join import stack
 
 # Methods that look at the numbers, or at state that a tracer has not.
-NEEDS_VALUE = frozenset(("tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__",
+NEEDS_VALUE = frozenset(("numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__",
                          "__contains__", "__repr__", "__str__", "__format__", "data_ptr", "storage", "untyped_storage"))
 
 
@@ -121,9 +122,29 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
     if sign is not None and len(args) == 2 and isinstance(args[0], TensorV) and not kwargs:
         args = [args[0], late.as_tensor(session.recorder, sign, args[1], args[0]) or symbolic.as_tensor(
             session.recorder, sign, args[1], args[0]) or args[1]]
+    if name in ("lerp", "lerp_") and len(args) == 3 and isinstance(args[0], TensorV) and not kwargs:
+        args = [*args[:2], late.as_tensor(session.recorder, "*", args[2], args[0]) or args[2]]
+    if name == "tensor" and len(args) == 1 and not kwargs and not isinstance(args[0], TensorV):
+        made = _of_late_numbers(session, args[0])
+        if made is not None:
+            return made
     positional = [unwrap(session, a) for a in args]
     named = {k: unwrap(session, v) for k, v in kwargs.items()}
     return _natively(session, fn, *positional, **named)
+
+
+def _of_late_numbers(session: Session, value: Value) -> Value | None:
+    """`tensor([a.item(), b.item()])` from the elements themselves; None for other lists."""
+    found = session.as_list(value)
+    items = value.items if isinstance(value, TupleV) else [] if found is None else found.load()
+    kinds = {x.kind if isinstance(x, late.LateV) else None for x in items}
+    if kinds != {float} and kinds != {int}:
+        return None
+    parts = [late.element(x) for x in items]
+    if any(x is None for x in parts):
+        return None
+    dtype = dtypes.get_default_dtype() if kinds == {float} else dtypes.int64
+    return wrap(session, stack([x.reshape(()).to(dtype) for x in parts]))
 
 
 def _into(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, Value]) -> Value:
