@@ -58,14 +58,16 @@ from rushlight.kernels.layout import as_words
 WORTH = 1 << 19
 # Multiply-adds that are worth a piece of work: 3 us, where handing it over takes 1.
 PIECE = 500_000
-# Most rows that a task works off with a panel. Packed before, 256 rows of 512 float32 are 512 KiB, a part of the
-# second cache; where the task packs the panel itself, more rows make that pay.
-BLOCK, BLOCK_PACKED = 512, 256
+# Most rows that a task works off with a panel, which it packs itself; and tiles of rows, where all is packed before.
+# 20 tiles are 240 KiB of float32 with AVX, 560 with AVX-512, a part of the second cache.
+BLOCK, BLOCK_PACKED = 512, 20
 # Elements of A and B together from which on they are packed before (when A's rows are contiguous, and when not).
 # Matrices of 512 x 512 are as quick as they lie; those of 1024 x 1024 take 1.4 to 1.6 times PyTorch's time then, and
 # 1.2 packed. By columns, up to a million packing takes 5 to 20 % of the time of one thread, and half of two threads'
 # (768 x 512 by 768 x 128, the gradient of a weight: 525 us as they lie, 1150 packed).
-LARGE, LARGE_BY_COLUMNS = 700_000, 1_000_000
+# Where B is stored by columns, its panels are transposed anyway, and are as quick to pack in their tasks: 512 x 768 by
+# 768 x 3072 at 88 instead of 82 Gflop/s.
+LARGE, LARGE_BY_COLUMNS, LARGE_TURNED = 700_000, 1_000_000, 4_000_000
 # Distances in bytes whose multiples make columns of A, rows of B push each other out of the first cache. Such columns
 # are packed from half as many elements on (512 x 512: 71 to 86 Gflop/s on one thread).
 CROWDED_COLUMNS, CROWDED_ROWS = 2048, 512
@@ -252,7 +254,9 @@ def _plan(
     m, n, k = *shape[-2:], a_shape[-1]
     by_rows = a_strides[-1] == dtype.itemsize
     batch = _batch(shape, [(a_shape, a_strides), (b_shape, b_strides), (shape, c_strides), (shape, d_strides)])
-    large = LARGE if by_rows else LARGE_BY_COLUMNS // (1 if a_strides[-1] % CROWDED_COLUMNS else 2)
+    large = LARGE if b_strides[-1] == dtype.itemsize else LARGE_TURNED
+    if not by_rows:
+        large = LARGE_BY_COLUMNS // (1 if a_strides[-1] % CROWDED_COLUMNS else 2)
     if batch is None or not below(m * k + k * n, large + 1):
         return None
     words = _words(dtype, m, n, k, a_strides, b_strides, c_strides, d_strides)
@@ -286,7 +290,7 @@ def _cut(words: list[int], batch: int, dtype: np.dtype, threads: int) -> _Plan:
     rows, columns = tile_shape(dtype)
     m, n, k = words[: w.A_ROW]
     panels = -(-n // columns)
-    most = BLOCK_PACKED if words[w.PLACE] == w.PACKED else BLOCK
+    most = BLOCK_PACKED * rows if words[w.PLACE] == w.PACKED else BLOCK
     blocks = 1 if m <= most else -(-m // most)
     if threads > 1:
         wanted = min(4 * threads, batch * m * n * k // PIECE)
@@ -327,23 +331,25 @@ def _large(
     pitch = DEPTH + PADDING
     high, wide = min(m, HIGH), -(-min(n, WIDE) // columns) * columns
     rows = allocator.empty((high, pitch), dtype)
-    panels = allocator.empty((DEPTH * wide,), dtype)
+    panels = allocator.empty((DEPTH * wide if m > BLOCK else 0,), dtype)
     for i in range(0, m, HIGH):
         for p in range(0, k, DEPTH):
             left = a[i : i + HIGH, p : p + DEPTH]
             _pack_rows(left, rows)
             for j in range(0, n, WIDE):
                 right, part = b[p : p + DEPTH, j : j + WIDE], c[i : i + HIGH, j : j + WIDE]
-                pack_panels(right, panels)
                 start = None if d is None or p else d[i : i + HIGH, j : j + WIDE]
                 words = _words(
                     dtype, len(part), part.shape[1], left.shape[1], rows.strides, right.strides, part.strides,
                     None if start is None else start.strides,
                 )  # fmt: skip
-                words[w.ADD], words[w.PLACE] = int(add or p > 0), w.PACKED
+                words[w.ADD] = int(add or p > 0)
+                if m > BLOCK:  # else each panel is used once
+                    pack_panels(right, panels)
+                    right, words[w.PLACE] = panels, w.PACKED
                 plan = _cut(words, 1, dtype, threads)
                 run_kernel(
-                    gemm_kernels.multiply(dtype), plan.tasks, plan.grain, plan.words, rows, panels, part,
+                    gemm_kernels.multiply(dtype), plan.tasks, plan.grain, plan.words, rows, right, part,
                     part if start is None else start, numbers,
                 )  # fmt: skip
 

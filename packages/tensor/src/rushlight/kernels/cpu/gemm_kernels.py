@@ -40,8 +40,11 @@ _PACKER = """def kernel(b, words, k, rows, column, columns, panel, pitch):
             for r in few(rows):
                 vstore(panel, r * pitch, vload(source, r * down, COLUMNS))
         else:
+            whole = columns // COLUMNS * COLUMNS
             for r in few(rows):
-                for c in few(columns):
+                for c in few(0, whole, COLUMNS):
+                    vstore(panel, r * pitch + c, vload(source, r * down + c, COLUMNS))
+                for c in few(whole, columns):
                     store(panel, r * pitch + c, load(source, r * down + c))
     else:
         whole_rows, whole_columns = i64(0), i64(0)
