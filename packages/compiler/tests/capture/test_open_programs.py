@@ -41,6 +41,7 @@ PROGRAMS = {
     "all": lambda x: (x + 1).sum() + x.amax(),
     "product": lambda x: (x @ W).relu(),
     "batches": lambda x: x.reshape(-1, 2, 2) @ x.reshape(-1, 2, 2).transpose(1, 2),
+    "heads": lambda x: (x.reshape(-1, 1, 2, 2).expand(-1, 3, 2, 2) @ W.reshape(3, 4, 4)[:, :2, :2]).transpose(1, 2) * 2,
     "square": lambda x: (x @ x.T).softmax(-1) @ x,
     "norm": lambda x: F.layer_norm(x, (4,)) + (x - x.mean(0)) / (x.var(0) + 1),
     "loss": lambda x: F.cross_entropy(x @ W, torch.arange(x.shape[0]) % 12),

@@ -56,7 +56,7 @@ class OpenRecord:
 
     def __init__(self, words: list[Any]) -> None:
         self.words, self.held = [], []
-        self.numbers: list[Any] = []  # those of all arrays of words, one after the other
+        numbers: list[Any] = []  # those of all arrays of words, one after the other
         self._single: list[tuple[int, Any]] = []
         self._arrays: list[tuple[int, int]] = []
         for place, x in enumerate(words):
@@ -65,15 +65,19 @@ class OpenRecord:
                 continue
             self.words.append(0)
             if type(x) is OpenWords:
-                self._arrays.append((place, 8 * len(self.numbers)))
-                self.numbers += x
+                self._arrays.append((place, 8 * len(numbers)))
+                numbers += x
             else:
                 self._single.append((place, x))
+        self._open = [i for i, n in enumerate(numbers) if is_open(n)]
+        self._symbols = [numbers[i] for i in self._open]
+        self._numbers = np.array([0 if is_open(n) else n for n in numbers], np.int64)
 
     def at(self, values: Values, python: Callable) -> Callable:
         """The builtin for some sizes."""
         words, held = [*self.words], [*self.held]
-        array = np.array([values.value(n) for n in self.numbers], np.int64)
+        array = self._numbers.copy()
+        array[self._open] = [*map(values.value, self._symbols)]
         first = programs.word(array, held)
         for place, offset in self._arrays:
             words[place] = first + offset

@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -178,8 +178,9 @@ def single(
     return gemm_kernels.multiply(np.dtype(char)), plan.tasks, plan.words, _numbers(char, 1.0, 1.0)
 
 
-def extents(words: Sequence[int], tasks: int) -> list[int]:
+def extents(words: Any, tasks: int) -> list[int]:
     """How many elements lie between the first and the last of A, B, C and D that a product comes to, these included."""
+    words = words.tolist() if isinstance(words, np.ndarray) else words
     m, n, k = words[: w.A_ROW]
     inner = words[w.INNER]
     entries = tasks // (words[w.PANELS] * -(-m // words[w.BLOCK]))
