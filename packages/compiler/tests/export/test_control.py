@@ -59,9 +59,7 @@ def everywhere(f, args, others=(), **options):
     program = export(f, args, **options)
     file = io.BytesIO()
     save(program, file)
-    runs = [program, load(file), program.run_decompositions()]
-    if not options:
-        runs.append(export(program.module(), args))
+    runs = [program, load(file), program.run_decompositions(), export(program.module(), args, **options)]
     for given in (args, *others):
         expected = tree_leaves(f(*given))
         for module in [x.module() for x in runs]:

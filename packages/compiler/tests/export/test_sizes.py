@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import rushlight
+from rushlight.compiler.graph.interpret import interpret
+from rushlight.compiler.graph.text import text
 from rushlight.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
 from rushlight.export.dynamic_shapes import ConstraintViolationError
 
@@ -235,3 +237,33 @@ def test_all_arguments_may_be_one():
     program = export(lambda *xs: xs[0] + xs[1], (rushlight.ones(3), rushlight.ones(3)),
                      dynamic_shapes=(({0: Dim("n")}, {0: Dim("n")}),))
     assert program.module()(rushlight.ones(5), rushlight.ones(5)).tolist() == [2.0] * 5
+
+
+def test_programs_inside_of_captures_keep_their_sizes_open():
+    nn = pytest.importorskip("rushlight.nn")
+    captured = []
+
+    def counting(graph, metas, options):
+        captured.append(graph)
+        return lambda inputs: interpret(graph, inputs)
+
+    def f(x):
+        y = x.reshape(-1, 2) @ rushlight.ones(2, 3)
+        return y, nn.functional.dropout(x, 0.5), x[1:] * x.shape[0], x.var(0)
+
+    program = export(f, (rushlight.ones(4, 6),), dynamic_shapes=({0: Dim("n", min=3)},))
+    run = rushlight.compile(program.module(), backend=counting, dynamic=True)
+    again = export(program.module(), (rushlight.ones(5, 6),), dynamic_shapes=({0: Dim("m", min=3)},))
+    assert repr(again.range_constraints) == "{'m': VR[3, int_oo]}"
+    for size in (4, 6, 3, 9):
+        x = rushlight.randn(size, 6)
+        for call in (run, again.module()):
+            results = []
+            for each in (call, f):
+                rushlight.manual_seed(size)
+                results.append([*each(x), rushlight.rand(2)])
+            for a, b in zip(*results):
+                rushlight.testing.assert_close(a, b)
+    assert len({text(graph) for graph in captured}) == len(captured) <= 4  # a program for each size, from one capture
+    with pytest.raises(AssertionError, match="Guard failed"):
+        run(rushlight.ones(2, 6))

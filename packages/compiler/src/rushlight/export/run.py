@@ -12,6 +12,7 @@ from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.interpret import Interpreter, interpret
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.symbolic import has_symbols
 from rushlight.compiler.graph.text import literal, parse
 from rushlight.core import checks
 from rushlight.core.generator import default_generator
@@ -88,9 +89,11 @@ class Runner:
             self._check_state(spec, meta, x)
         originals = [*tensors, *self._arguments(leaves)]
         sizes = self.sizes.of(originals)
-        found = self._known.get(sizes)
+        found = None if has_symbols(sizes) else self._known.get(sizes)
         if found is None:
             found = self._sized(sizes)
+            if has_symbols(sizes):  # of a capture that will be over
+                return originals, found
             with self._keeping:
                 while len(self._known) >= _KEPT:
                     del self._known[next(iter(self._known))]
@@ -102,6 +105,8 @@ class Runner:
         graph = concrete.graph(self.program.graph)
         views = {key: concrete.graph(graph) for key, graph in self.views.items()}
         if graph is None or None in views.values():
+            for size in filter(has_symbols, sizes):
+                size.__index__()  # the capture around this call goes on with numbers
             raise AssertionError(f"Guard failed: the program does not hold for {self.sizes.text(sizes)}; export it "
                                  "with an example of these sizes")
         draws = [draw._replace(offset=concrete.value(draw.offset), params=concrete.params(draw.params))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.sized import Concrete
@@ -47,8 +48,7 @@ class Sizes:
         values: dict[int, int] = {}
         for number, places in self.places.items():
             first, *others = [place for place in places if place.input < len(tensors)]
-            # in a capture around this one a size may be a symbol, too: this asks for its number
-            size = tensors[first.input]._meta.shape[first.dim].__index__()
+            size = tensors[first.input]._meta.shape[first.dim]  # in a capture around this one it may be a symbol, too
             values[number], rest = divmod(size - first.constant, first.factor)
             if rest:
                 name = self._name(first)
@@ -67,9 +67,9 @@ class Sizes:
         small = frozenset([(self.facts.atoms[n].name, value) for n, value in values.items() if value in (0, 1)])
         for number, value in values.items():
             atom, name = self.facts.atoms[number], self._value(self.places[number][0])
-            if value < atom.least and not (value in (0, 1) and small in self.small):
+            if atom.least > -math.inf and value < int(atom.least) and not (value in (0, 1) and small in self.small):
                 raise AssertionError(f"Guard failed: {name} >= {int(atom.least)}: it is {value}")
-            if value > atom.most:
+            if atom.most < math.inf and value > int(atom.most):
                 raise AssertionError(f"Guard failed: {name} <= {int(atom.most)}: it is {value}")
         for guard in self.facts.guards.values():
             if not self.facts.agrees(guard, values):

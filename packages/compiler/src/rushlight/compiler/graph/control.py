@@ -72,16 +72,16 @@ def with_graphs(params: tuple, change: Callable[[Graph], Any]) -> tuple:
 # what the results are, from the graphs; and whether operands and graphs fit together
 
 
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise RuntimeError(otherwise)
+def _require(condition: bool, otherwise: Callable[[], str]) -> None:
+    if not condition:  # texts of open sizes are only for errors
+        raise RuntimeError(otherwise())
 
 
 def _takes(name: str, graph: Any, metas: list[Meta]) -> None:
-    _require(type(graph) is Graph, f"{name}: expected a graph")
+    _require(type(graph) is Graph, lambda: f"{name}: expected a graph")
     inputs = [v.meta.with_grad(False) for v in graph.inputs]
     _require(len(inputs) == len(metas) and all(a is b.with_grad(False) for a, b in zip(inputs, metas)),
-             f"{name}: a graph that takes {inputs} is given {metas}")
+             lambda: f"{name}: a graph that takes {inputs} is given {metas}")
 
 
 def _results(metas: list[Meta]) -> Meta | tuple[Meta, ...]:
@@ -98,12 +98,12 @@ def _is_answer(m: Meta) -> bool:
 
 def _cond_infer(pred: Meta, *rest: Any) -> Meta | tuple[Meta, ...]:
     *operands, true_fn, false_fn = rest
-    _require(_is_answer(pred), f"cond: a condition that is {pred}")
+    _require(_is_answer(pred), lambda: f"cond: a condition that is {pred}")
     for graph in (true_fn, false_fn):
         _takes("cond", graph, operands)
     found, other = _outputs(true_fn), _outputs(false_fn)
     _require(len(found) == len(other) > 0 and all(a is b for a, b in zip(found, other)),
-             f"cond: one graph gives {found}, the other {other}")
+             lambda: f"cond: one graph gives {found}, the other {other}")
     return _results(found)
 
 
@@ -122,14 +122,15 @@ def both(pred: Any, *rest: Any) -> Any:
 
 def _loop_infer(*rest: Any) -> Meta | tuple[Meta, ...]:
     *operands, count, cond_fn, body_fn = rest
-    _require(type(count) is int and 0 < count <= len(operands), f"while_loop: {count} values of {len(operands)}")
+    _require(type(count) is int and 0 < count <= len(operands),
+             lambda: f"while_loop: {count} values of {len(operands)}")
     for graph in (cond_fn, body_fn):
         _takes("while_loop", graph, operands)
     answer, found = _outputs(cond_fn), _outputs(body_fn)
-    _require(len(answer) == 1 and _is_answer(answer[0]), f"while_loop: a condition that is {answer}")
+    _require(len(answer) == 1 and _is_answer(answer[0]), lambda: f"while_loop: a condition that is {answer}")
     carried = [m.with_grad(False) for m in operands[:count]]
     _require(len(found) == count and all(a is b for a, b in zip(found, carried)),
-             f"while_loop: values that are {carried} become {found}")
+             lambda: f"while_loop: values that are {carried} become {found}")
     return _results(found)
 
 
@@ -144,15 +145,15 @@ def _loop(operands: tuple, count: int, cond_fn: Graph, body_fn: Graph) -> list[A
 def _scan_infer(*rest: Any) -> Meta | tuple[Meta, ...]:
     *operands, carried, scanned, combine_fn = rest
     _require(type(carried) is type(scanned) is int and carried >= 0 < scanned and carried + scanned <= len(operands),
-             f"scan: {carried} values and {scanned} tensors of {len(operands)}")
+             lambda: f"scan: {carried} values and {scanned} tensors of {len(operands)}")
     values, tensors, others = operands[:carried], operands[carried:carried + scanned], operands[carried + scanned:]
     _require(all(m.ndim > 0 and m.shape[0] == tensors[0].shape[0] > 0 for m in tensors),
-             f"scan: tensors of different lengths, or empty ones: {tensors}")
+             lambda: f"scan: tensors of different lengths, or empty ones: {tensors}")
     slices = [meta(m.dtype, m.shape[1:], m.strides[1:], m.device) for m in tensors]
     _takes("scan", combine_fn, [*values, *slices, *others])
     found = _outputs(combine_fn)
     _require(len(found) >= max(carried, 1) and all(a is b.with_grad(False) for a, b in zip(found, values)),
-             f"scan: values that are {values} become {found[:carried]}")
+             lambda: f"scan: values that are {values} become {found[:carried]}")
     length = tensors[0].shape[0]
     return _results([*found[:carried], *[meta(m.dtype, (length, *m.shape), None, m.device) for m in found[carried:]]])
 
