@@ -18,7 +18,7 @@ from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
 from rushlight.autograd.recipe import node_class
-from rushlight.compiler.aot.joint import joint_graph
+from rushlight.compiler.aot.joint import joint_graph, saved_by
 from rushlight.compiler.aot.partition import Partition, backward_of, partition
 from rushlight.compiler.aot.record import recording
 from rushlight.compiler.capture.regions import surrounding
@@ -40,6 +40,8 @@ class Region:
 
     def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run], as_tape: bool = False) -> None:
         self.graph, self.as_tape = graph, as_tape
+        # On the tape, nodes that save nothing can be passed again.
+        self.frees = not as_tape or any(saved_by(node) for node in graph.nodes if node.outputs[0].meta.requires_grad)
         parts = partition(joint_graph(graph), as_tape)
         self._compile, self._parts = compile_pure, parts
         self._backward: dict[tuple[int, ...], Any] = {}  # by the outputs whose gradients came
@@ -137,7 +139,7 @@ class CompiledNode(Node):
             storage = x._storage
             if storage is not None and storage.version != version:
                 raise RuntimeError(changed_message(self, x, version))
-        keep = keep or not saved or region.as_tape and self._passed_in_part()
+        keep = keep or not region.frees or region.as_tape and self._passed_in_part()
         given = tuple([i for i in region.differentiated if grads[i] is not None])
         # A level of `vmap` or of forward mode has to see each operation.
         found = None if mode.enabled or HANDLERS and surrounding() is None else region.backward_of(given)
