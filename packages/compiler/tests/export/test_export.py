@@ -218,3 +218,21 @@ def test_copies_have_tensors_of_their_own(model):
     assert run.linear.weight.sum().item() == 0
     for other in (twin, again.module()):
         assert other.linear.weight.sum().item() != 0 and other(rushlight.ones(5, 3))["first"].item() == 1
+
+
+def test_graphs_are_seen_as_those_of_fx():
+    nn = pytest.importorskip("rushlight.nn")
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    x = rushlight.randn(2, 3)
+    program = export(lambda x: (rushlight.cond(x.sum() > 0, model, lambda x: -model(x), (x,)), *x.max(0)), (x,))
+    made = program.graph_module
+    assert [n.name for n in made.graph.find_nodes(op="placeholder")] == [
+        s.arg.name for s in program.graph_signature.input_specs]
+    calls = made.graph.find_nodes(op="call_function")
+    assert rushlight.ops.prims.sum in [n.target for n in calls]
+    assert all(tuple(n.meta["val"].shape) == (2, 4) for n in calls if n.name == "cond")
+    for given in (x, -x):
+        states = [*program.constants.values(), given]
+        for a, b in zip(made(*states), program.module()(given), strict=True):
+            rushlight.testing.assert_close(a, b)
+    program.validate()

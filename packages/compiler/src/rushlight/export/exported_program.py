@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rushlight.compiler.capture.sized import as_captured
 from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
+from rushlight.compiler.graph.verify import verify
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor
 from rushlight.export import readable
@@ -105,6 +106,30 @@ class ExportedProgram:
     def graph(self) -> Graph:
         """The graph. Its inputs are the tensors of `graph_signature.input_specs`, in order; its outputs likewise."""
         return self._graph
+
+    @property
+    def graph_module(self) -> Any:
+        """A copy of the graph as an `fx.GraphModule`, to be looked at: its inputs are those of `graph_signature`, its
+        nodes call operations (`rushlight.ops.prims`) and have shape and dtype in `meta["val"]`. It runs, where no
+        sizes are open, without the checks and writes of `module()`.
+
+        Example:
+            >>> import rushlight
+            >>> program = rushlight.export.export(lambda x: x.sum(0) + 1, (rushlight.zeros(3, 2),))
+            >>> for node in program.graph_module.graph.nodes:
+            ...     print(node.op, node.name, node.meta.get("val"))
+            placeholder x float32[3, 2]@cpu, requires_grad
+            call_function sum_1 float32[2]@cpu, requires_grad
+            call_function add float32[2]@cpu, requires_grad
+            output output None
+        """
+        from rushlight.export.graph_module import graph_module  # it needs rushlight-nn
+
+        return graph_module(self)
+
+    def validate(self) -> None:
+        """Raise GraphError where the graph is not consistent."""
+        verify(self.graph if self.facts is None else as_captured(self.facts, self.graph))
 
     @property
     def graph_signature(self) -> ExportGraphSignature:

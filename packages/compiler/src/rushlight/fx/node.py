@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.devices import device
 from rushlight.core.dtypes import dtype
+from rushlight.core.op import Op
 from rushlight.overrides import resolve_name
 
 if TYPE_CHECKING:
@@ -203,6 +204,8 @@ def target_text(target: Any) -> str:
     """The dotted name of what a node calls."""
     if isinstance(target, str):
         return target
+    if isinstance(target, Op):
+        return f"rushlight.ops.prims.{target.name}"
     found = resolve_name(target) if isinstance(target, types.FunctionType) else None
     if found is not None:
         return found
