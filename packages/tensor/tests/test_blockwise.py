@@ -70,6 +70,39 @@ def test_modes():
         assert value == np.bincount(row).argmax() and place == np.flatnonzero(row == value)[-1]
 
 
+def test_modes_of_long_lines():
+    for x in (RNG.integers(0, 300, 20_000), np.repeat([5, 3, 9], [4096, 8192, 8192]), np.arange(9000)):
+        values, counts = np.unique(x, return_counts=True)
+        most, x = values[counts.argmax()], RNG.permutation(x)
+        found = rushlight.from_numpy(x).mode()
+        assert found.values == most and found.indices == np.flatnonzero(x == most)[-1]
+    nans = rushlight.full((3, 5000), np.nan)
+    nans[1, 7:9] = 2.0
+    assert nans.mode(1).indices.tolist() == [0, 8, 0] and nans.mode(1).values[1] == 2.0
+
+
+@pytest.mark.parametrize("shape", [(300, 400), (2, 70_000), (70_000, 2), (3, 50, 900)])
+def test_the_first_extreme_of_all_in_any_layout(shape):
+    x = RNG.integers(-9, 9, shape).astype(np.float32)
+    for dims in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        y = x.transpose([d for d in dims if d < x.ndim])
+        t = rushlight.from_numpy(x).permute([d for d in dims if d < x.ndim])
+        assert t.argmax() == y.argmax() and t.argmin() == y.argmin() and t[1:].argmax() == y[1:].argmax()
+    x[-1, ..., 1] = np.nan
+    assert rushlight.from_numpy(x).transpose(0, 1).argmin() == x.swapaxes(0, 1).argmin()
+
+
+def test_sets_of_other_dtypes_and_layouts():
+    x = RNG.integers(0, 90, (300, 200))
+    for dtype in (np.int64, np.uint8, np.float32, np.float16):
+        t = rushlight.from_numpy(x.astype(dtype)).t()
+        for among in (np.array([3, 7, 80], dtype), np.array([2.5, 7.0, np.nan]), np.zeros(0, np.float32)):
+            assert np.array_equal(rushlight.isin(t, rushlight.from_numpy(among)), np.isin(x.T, among))
+        assert np.array_equal(rushlight.isin(t, 7, invert=True), x.T != 7)
+    nans = rushlight.full((40_000,), np.nan)
+    assert not rushlight.isin(nans, nans[:2]).any() and rushlight.isin(nans, nans[:2], invert=True).all()
+
+
 def test_sets_and_counts():
     x = RNG.integers(-50, 50, (200, 500))
     t, among = rushlight.from_numpy(x), np.array([-3, 0, 7, 99])

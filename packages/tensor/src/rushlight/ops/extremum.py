@@ -84,7 +84,7 @@ amin_op = reduction(
 )
 
 
-@function()
+@function(memo=True)
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """The largest element over `dim` (all dimensions by default); NaN if there is one.
 
@@ -98,7 +98,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     return amax_op.apply((input,), (check_dims("amax", dim, input.ndim), bool(keepdim)))
 
 
-@function()
+@function(memo=True)
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """The smallest element over `dim` (all dimensions by default); NaN if there is one.
 
@@ -131,10 +131,26 @@ def _position(largest: bool) -> Callable:
         shape = reduced_shape(array.shape, dim, keepdim)
         if not array.ndim:
             return np.zeros((), np.int64)
-        flat = array if len(dim) == 1 else array.reshape(-1)
-        return position_along(flat, dim[0] if len(dim) == 1 else 0, largest).reshape(shape)
+        if len(dim) == 1:
+            return position_along(array, dim[0], largest).reshape(shape)
+        return np.array(_position_of_all(array, largest)).reshape(shape)
 
     return compute
+
+
+_PART = 1 << 15  # elements that are copied at a time, where they do not lie in order
+
+
+def _position_of_all(array: np.ndarray, largest: bool) -> int:
+    """The position of the first extreme element among all: the first of the best of parts that follow each other."""
+    if array.size <= _PART or array.flags.c_contiguous:
+        return int(position_along(array.reshape(-1), 0, largest)[0])
+    rows = _PART * len(array) // array.size or 1
+    parts = [array[at : at + rows] for at in range(0, len(array), rows)] if rows > 1 else list(array)
+    places = [_position_of_all(part, largest) for part in parts]
+    best = np.array([part[np.unravel_index(place, part.shape)] for part, place in zip(parts, places)], array.dtype)
+    first = int(position_along(best, 0, largest)[0])
+    return first * rows * (array.size // len(array)) + places[first]
 
 
 def _found(find: Callable, x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
@@ -162,7 +178,7 @@ argmin_op = reduction(
 )
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the largest element along `dim`, or in the flattened tensor; of the first NaN if there is one.
 
@@ -176,7 +192,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return argmax_op.apply((input,), (check_dims("argmax", dim, input.ndim), bool(keepdim)))
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the smallest element along `dim`, or in the flattened tensor; of the first NaN, if any."""
     return argmin_op.apply((input,), (check_dims("argmin", dim, input.ndim), bool(keepdim)))

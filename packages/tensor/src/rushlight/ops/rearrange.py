@@ -47,7 +47,7 @@ flip_op = structured(
 @kernel(flip_op, "cpu")
 def _flip(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     flipped = np.flip(array, dims)
-    if array.flags.c_contiguous:
+    if array.flags.c_contiguous or 0 in array.strides:
         return duplicate(flipped)
     order = sorted(range(array.ndim), key=lambda d: -array.strides[d])  # memory is written in the order of the input's
     return duplicate(flipped.transpose(order)).transpose(np.argsort(order))

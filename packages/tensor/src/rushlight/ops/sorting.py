@@ -1,4 +1,4 @@
-"""Order: sort, argsort, topk, kthvalue, median, mode. Each op finds positions, from which gather takes the values."""
+"""Order: sort, argsort, topk, kthvalue, median. Each op finds positions, from which gather takes the values."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ def _radix_key(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), np.int16(32767), bits ^ ((bits >> 15) & np.int16(32767)))
 
 
-def _on_threads(find: Callable, x: np.ndarray, dim: int, count: int | None = None) -> np.ndarray:
+def on_threads(
+    find: Callable, x: np.ndarray, dim: int, count: int | None = None, part: int = native.WORTH
+) -> np.ndarray:
     """`find(array, axis)`, which gives `count` positions along `dim` (by default as many as there are elements), on
-    parts for each thread. What it needs meanwhile it needs for a part.
+    parts of about so many elements for each thread. What it needs meanwhile it needs for a part.
     """
     if x.size < native.WORTH or x.ndim < 2:
         return find(x, dim)
@@ -49,7 +51,7 @@ def _on_threads(find: Callable, x: np.ndarray, dim: int, count: int | None = Non
     found = np.empty([count or size if d == dim else size for d, size in enumerate(x.shape)], np.int64)
     places = axes.last(found, dim)
 
-    step = max(1, native.WORTH * lines.shape[0] // x.size)
+    step = max(1, part * lines.shape[0] // x.size)
 
     def piece(low: int, high: int) -> None:
         for at in range(low, high, step):
@@ -59,13 +61,13 @@ def _on_threads(find: Callable, x: np.ndarray, dim: int, count: int | None = Non
     return found
 
 
-def _positions_like(input: Meta, shape: tuple[int, ...]) -> Meta:
+def positions_like(input: Meta, shape: tuple[int, ...]) -> Meta:
     return meta(dtypes.int64, shape, None, input.device)
 
 
 def _infer_sort(input: Meta, *, dim: int, descending: bool, stable: bool) -> Meta:
     check_order("sort", input)
-    return _positions_like(input, input.shape)
+    return positions_like(input, input.shape)
 
 
 argsort_op = structured(
@@ -86,9 +88,9 @@ def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndar
         x, stable = _radix_key(x), True
     kind = "stable" if stable else None
     if not descending:
-        return _on_threads(lambda part, axis: part.argsort(axis, kind), x, dim)
+        return on_threads(lambda part, axis: part.argsort(axis, kind), x, dim)
     # Sorting the mirror image keeps equal elements in order when the result is mirrored back.
-    mirrored = _on_threads(lambda part, axis: part.argsort(axis, kind), axes.backward(x, dim), dim)
+    mirrored = on_threads(lambda part, axis: part.argsort(axis, kind), axes.backward(x, dim), dim)
     return axes.backward(x.shape[dim] - 1 - mirrored, dim)
 
 
@@ -140,7 +142,7 @@ def _infer_topk(input: Meta, *, k: int, dim: int, largest: bool, sorted: bool) -
             f"topk: selected index k out of range: k is {k}, dimension {dim} of the tensor of shape "
             f"{shape_text(input.shape)} has {size} elements"
         )
-    return _positions_like(input, tuple([k if d == dim else n for d, n in enumerate(input.shape)]))
+    return positions_like(input, tuple([k if d == dim else n for d, n in enumerate(input.shape)]))
 
 
 topk_op = structured(
@@ -175,7 +177,7 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
         order = _argsort(np.take_along_axis(rows, chosen, axis), axis % rows.ndim, largest, False)
         return np.take_along_axis(chosen, order, axis)
 
-    return _on_threads(sorted_first if k * 4 > size else first, x, dim, k)
+    return on_threads(sorted_first if k * 4 > size else first, x, dim, k)
 
 
 @function(out=EXACT)
@@ -207,7 +209,7 @@ def _infer_kth(input: Meta, *, k: int, dim: int) -> Meta:
             f"kthvalue: selected number k out of range: k is {k}, dimension {dim} of the tensor of shape "
             f"{shape_text(input.shape)} has {size} elements"
         )
-    return _positions_like(input, reduced_shape(input.shape, (dim,), True))
+    return positions_like(input, reduced_shape(input.shape, (dim,), True))
 
 
 kthvalue_op = structured(
@@ -224,7 +226,7 @@ kthvalue_op = structured(
 def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    return _on_threads(
+    return on_threads(
         lambda rows, axis: axes.part(rows.argpartition(k - 1, axis), axis, k - 1, k), comparable(x), dim, 1
     )
 
@@ -252,7 +254,7 @@ def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
         at = np.maximum(size - nans - 1, 0) // 2
         return np.take_along_axis(order, at if skip_nan else np.where(nans > 0, size - 1, at), axis)
 
-    return _on_threads(find, comparable(x), dim, 1)
+    return on_threads(find, comparable(x), dim, 1)
 
 
 def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
@@ -262,7 +264,7 @@ def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
         check_order(name, input)
         if input.ndim:
             check_not_empty(f"{name}()", input, (dim,))
-        return _positions_like(input, reduced_shape(input.shape, (dim,), True))
+        return positions_like(input, reduced_shape(input.shape, (dim,), True))
 
     def infer_value(input: Meta, *, dim: tuple[int, ...], keepdim: bool) -> Meta:
         check_order(name, input)
@@ -323,61 +325,3 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN, as `median`; NaN where all are."""
     return _median("nanmedian", nanmedian_op, nanmedian_position_op, input, dim, keepdim)
-
-
-def _infer_mode(input: Meta, *, dim: int) -> Meta:
-    check_order("mode", input)
-    if input.ndim:
-        check_not_empty("mode()", input, (dim,))
-    return _positions_like(input, reduced_shape(input.shape, (dim,), True))
-
-
-def _last_of_most(row: np.ndarray) -> int:
-    """The reference for one row: last position of its most frequent element, the smallest of equally frequent ones."""
-    values, counts = np.unique(row, return_counts=True)
-    return np.flatnonzero(row == values[counts.argmax()])[-1]
-
-
-mode_op = structured(
-    "mode",
-    _infer_mode,
-    errors=lambda: [ErrorSample((_MATRIX[:, :0],), (1,), IndexError, "non-zero size")],
-    doc="The position of the last one of the most frequent elements of a dimension.",
-    samples=lambda: [Sample((_MATRIX,), (1,))],
-    reference=lambda x, dim: np.expand_dims(np.apply_along_axis(_last_of_most, dim, x), dim),
-)
-
-
-@kernel(mode_op, "cpu")
-def _mode(x: np.ndarray, dim: int) -> np.ndarray:
-    if x.ndim == 0:
-        return np.zeros((), np.int64)
-    return _on_threads(_most_frequent, comparable(x), dim, 1)
-
-
-def _most_frequent(x: np.ndarray, axis: int) -> np.ndarray:
-    """Positions, with size 1 along `axis`, of the last one of the most frequent elements."""
-    x = axes.last(x, axis)
-    order = x.argsort(-1, "stable")
-    ordered = axes.take_along(x, order, -1)
-    places = np.arange(x.shape[-1])
-    starts = np.ones(x.shape, bool)
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    run = places - np.maximum.accumulate(np.where(starts, places, 0), axis=-1)
-    best = np.argmax(run, axis=-1, keepdims=True)  # the first longest run: the smallest of equally frequent values
-    return np.moveaxis(np.take_along_axis(order, best, -1), -1, axis)
-
-
-@function(out=EXACT)
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The most frequent element along `dim` and its last position: a named tuple (values, indices).
-
-    The smallest of equally frequent.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.mode(rushlight.tensor([3, 1, 3, 1, 1])).values
-        tensor(1)
-    """
-    d = check_dim("mode", dim, input.ndim)
-    return chosen("mode", input, mode_op.apply((input,), (d,)), d, keepdim)

@@ -16,6 +16,7 @@ from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import pool
 from rushlight.kernels.cpu.masked import places, select_where
+from rushlight.kernels.cpu.search import searchsorted
 from rushlight.ops.arithmetic import Number
 
 _BLOCK = 1 << 15  # elements that are looked for at a time
@@ -200,17 +201,29 @@ isin_op = structured(
 
 @kernel(isin_op, "cpu")
 def _isin(elements: Any, test_elements: Any, invert: bool) -> np.ndarray:
-    block = max(_BLOCK, 4 * np.size(test_elements))  # each block prepares the test elements anew
-    if np.size(elements) <= block:
+    if np.size(elements) <= _BLOCK:
         return np.isin(elements, test_elements, invert=invert)
-    flat, result = elements.reshape(-1), np.empty(elements.size, bool)
+    # numpy sorts the elements, which takes several times their memory; to look each up among the sorted others takes
+    # that of a block.
+    kind = np.result_type(elements, test_elements)
+    kind = np.dtype(np.float32) if kind.itemsize == 2 and kind.kind not in "iu" else kind
+    among = np.sort(np.asarray(test_elements, kind), None)
+    among = among[: among.size - int(np.isnan(among).sum())] if among.dtype.kind == "f" else among
+    result = np.empty(elements.shape, bool)
+    if not among.size:
+        result[...] = invert
+        return result
+    flat = elements.reshape(-1) if elements.flags.c_contiguous else elements.flat  # whose slices are copies
+    wanted = result.reshape(-1)
 
     def blocks(low: int, high: int) -> None:
-        for at in range(low * block, min(high * block, flat.size), block):
-            result[at : at + block] = np.isin(flat[at : at + block], test_elements, invert=invert)
+        for at in range(low * _BLOCK, min(high * _BLOCK, elements.size), _BLOCK):
+            block = flat[at : at + _BLOCK].astype(kind, copy=False)
+            places = np.minimum(searchsorted(among, block, "left", np.int64), among.size - 1)
+            (np.not_equal if invert else np.equal)(among[places], block, out=wanted[at : at + _BLOCK])
 
-    pool.parallel_for(blocks, -(-flat.size // block), 1)
-    return result.reshape(elements.shape)
+    pool.parallel_for(blocks, -(-elements.size // _BLOCK), 1)
+    return result
 
 
 @function(method=False)
