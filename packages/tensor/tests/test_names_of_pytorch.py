@@ -149,3 +149,28 @@ def test_strategies_of_sharing():
     multiprocessing.set_sharing_strategy("file_system")
     with pytest.raises(ValueError, match="unknown strategy"):
         multiprocessing.set_sharing_strategy("telepathy")
+
+
+INTERRUPTED = """
+import sys
+import rushlight
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "rushlight.ops.trigonometric":
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+try:
+    rushlight.ones(2)
+except KeyboardInterrupt:
+    x = rushlight.ones(2).sin()
+    assert isinstance(x, rushlight.Tensor) and x.dtype is rushlight.float32
+    print("right")
+"""
+
+
+def test_who_interrupts_the_first_use_can_try_again():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
+    assert done.stdout == "right\n"

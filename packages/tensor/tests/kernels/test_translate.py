@@ -236,6 +236,10 @@ def test_what_is_not_plain_is_left_to_numba(body):
     assert jit._translated(f"def kernel(n, a):\n    {body}\n", ("i64", "*f64"), (), "", False, "test") == b""
 
 
+def test_complex_arguments_are_left_to_numba():
+    assert jit._translated("def kernel(x, a):\n    store(a, 0, x)\n", ("c64", "*c64"), (), "", False, "test") == b""
+
+
 def test_arguments_are_checked_in_number_and_kind():
     kernel = translated("def kernel(n, x):\n    return f32(n) * x\n", "i64", "f32", returns="f32")
     assert kernel(-1, 2.5) == -2.5

@@ -1,5 +1,6 @@
 """The op declarations, by family. Importing this package declares all of them."""
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -8,8 +9,13 @@ from rushlight.core.op import prims
 
 __all__ = ["load_library", "prims"]
 
-for _module in iter_modules([str(Path(__file__).parent)]):
-    import_module(f"{__name__}.{_module.name}")
+try:
+    for _module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__name__}.{_module.name}")
+except BaseException:  # Ctrl-C at the first use, too: who tries again starts anew, for ops are declared once
+    for _name in [name for name in sys.modules if name.startswith("rushlight.")]:
+        del sys.modules[_name]
+    raise
 
 
 def load_library(path: str) -> None:

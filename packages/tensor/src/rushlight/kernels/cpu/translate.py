@@ -26,6 +26,7 @@ from rushlight.kernels.cpu.expressions import Builder, Expressions, Value
 from rushlight.kernels.cpu.language import (
     ADDRESS,
     INT,
+    Complex,
     Integer,
     Literal,
     Tuple,
@@ -54,6 +55,8 @@ def translate(
     Raises:
         Untranslatable: for numba to do.
     """
+    if any(isinstance(kind, Complex) for kind in (*args, result)):
+        raise Untranslatable("a complex number as an argument or a result")
     module = Module()
     known = {**names, **{opaque.name: opaque for opaque in opaques}}
     functions = []
