@@ -483,3 +483,36 @@ def test_writing_in_place_asks_whether_it_may():
             y[:3] += rushlight.zeros(2, 3)
         y[:3] += y[3:]
     assert locked.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
+def test_indices_take_what_numpy_takes(dtype):
+    values = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    x, rng = rushlight.from_numpy(values), np.random.default_rng(0)
+    for _ in range(3):
+        natively = 0
+        for dim, size in enumerate(values.shape):
+            index = rng.integers(0, size, 5)
+            at = rushlight.from_numpy(index)
+            assert np.array_equal(x.index_select(dim, at), values.take(index, dim))
+            signed = rng.integers(-size, size, (2, 2))
+            place = (slice(None),) * dim
+            assert np.array_equal(x[(*place, rushlight.from_numpy(signed))], values[(*place, signed)])
+            lines = rng.integers(0, size, [2 if d != dim else 5 for d in range(3)])
+            found = x.gather(dim, rushlight.from_numpy(lines))
+            part = values[tuple([slice(2) if d != dim else slice(None) for d in range(3)])]
+            assert np.array_equal(found, np.take_along_axis(part, lines, dim))
+            for name in ("index_select", "index", "gather"):
+                natively += type(next(reversed(REGISTRY[name].plans.values()))) is BUILTIN
+            for wrong in (size, -size - 1, 2**62):
+                with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for dimension {dim}"):
+                    x[(*place, rushlight.tensor([[0, wrong], [0, 0]]))]
+                with pytest.raises(IndexError, match="out of bounds"):
+                    x.index_select(dim, rushlight.tensor([0, 0, 0, 0, wrong]))
+                with pytest.raises(RuntimeError, match="out of bounds"):
+                    x.gather(dim, rushlight.full(found.shape, wrong))
+            with pytest.raises(IndexError, match="out of bounds"):
+                x.index_select(dim, rushlight.tensor([0, 0, 0, 0, -1]))
+        assert natively == 9
+    narrow = rushlight.from_numpy(np.array([1, 0], np.int32))
+    assert np.array_equal(x[narrow], values[::-1])

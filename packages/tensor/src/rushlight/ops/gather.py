@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from rushlight.core import native as calls
 from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
@@ -156,7 +157,10 @@ def _plan_gather(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable 
         result = x._array[at] if flat else x._array.reshape(-1)[at * stride + starts]
         return wrap(result if result.flags.c_contiguous else result.copy(), out)
 
-    return run
+    if not calls.installed():
+        return run
+    begin = np.broadcast_to(starts, index.shape).reshape(-1)
+    return calls.form("take", run, metas, out, begin, np.arange(index.numel), stride, size, False)
 
 
 @kernel(gather_op, "cpu")

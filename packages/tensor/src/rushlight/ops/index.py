@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
@@ -103,8 +104,12 @@ def taken(name: str, array: np.ndarray, index: np.ndarray, dim: int, wraps: bool
     return array[(*(slice(None),) * dim, index)]  # `take` would copy the whole array first
 
 
-def plan_taken(name: str, input: Meta, index: Meta, dim: int, wraps: bool, out: Meta) -> Callable | None:
-    """The plan of `taken` for few indices into a row-major tensor, without what has been decided by its metadata."""
+def plan_taken(
+    name: str, input: Meta, index: Meta, dim: int, wraps: bool, out: Meta, others: int = 0
+) -> Callable | None:
+    """The plan of `taken` for few indices into a row-major tensor, without what has been decided by its metadata; there
+    are `others` operands between the two, all None.
+    """
     if not input.contiguous or not input.ndim or not index.numel or index.numel > _FEW or out.numel >= WORTH:
         return None
     size = input.shape[dim]
@@ -117,7 +122,12 @@ def plan_taken(name: str, input: Meta, index: Meta, dim: int, wraps: bool, out: 
             check_bounds(name, array, size, dim, least)
         return wrap(x._array.take(array, dim), out)
 
-    return run
+    if not native.installed() or not out.numel:
+        return run
+    outer, inner = math.prod(input.shape[:dim]), math.prod(input.shape[dim + 1 :])
+    starts = np.repeat(np.arange(outer) * (size * inner), index.numel)
+    blocks = np.tile(np.arange(index.numel), outer)
+    return native.form("take", run, (input, *(None,) * others, index), out, starts, blocks, inner, size, wraps)
 
 
 def place_of(indices: Sequence[np.ndarray | None]) -> int:
@@ -159,7 +169,7 @@ def _plan_index(metas: tuple[Meta | None, ...], params: tuple, out: Meta) -> Cal
     input, *indices = metas
     if any(m is not None for m in indices[:-1]) or indices[-1] is None or not indices[-1].ndim:
         return None
-    return plan_taken("index", input, indices[-1], len(indices) - 1, True, out)
+    return plan_taken("index", input, indices[-1], len(indices) - 1, True, out, len(indices) - 1)
 
 
 @kernel(index_op, "cpu")

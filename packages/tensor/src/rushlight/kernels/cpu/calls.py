@@ -13,6 +13,7 @@ last reference is given back, so what is read before and needed after is held.
 from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_fronts import adopt, enter, pick, recall
+from rushlight.kernels.cpu.calls_indices import take
 from rushlight.kernels.cpu.calls_loops import loop, update
 from rushlight.kernels.cpu.calls_objects import (
     CALL,
@@ -29,6 +30,7 @@ from rushlight.kernels.cpu.calls_objects import (
     RECALL,
     SEQUENCE,
     TABLE,
+    TAKE,
     UPDATE,
     VIEW,
     item,
@@ -67,6 +69,8 @@ def answer(self, args, count):
         made = join(record, table, self, args, count)
     elif what == SEQUENCE:
         made = sequence(record, table, self, args, count)
+    elif what == TAKE:
+        made = take(record, table, self, args, count)
     else:
         made = adopt(record, table, self, args, count)
     if made == PYTHON:
