@@ -59,7 +59,7 @@ def leaves_of(session: Session, result: Value) -> tuple[TreeSpec, list[Leaf]]:
 
     def existing(value: Value) -> TreeSpec:
         if isinstance(value, LateV):
-            raise Abort("a number from item(), a clock or Python's random as result: return a tensor")
+            raise Abort("a number from item(), tolist(), a clock or Python's random as result: return a tensor")
         if not isinstance(value, Obj):
             raise Abort(f"a {session.type_name(value)} as result")
         obj = value.obj

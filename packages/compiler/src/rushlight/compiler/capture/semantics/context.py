@@ -105,7 +105,7 @@ SETTINGS = {("rushlight.core.settings", "are_deterministic_algorithms_enabled"),
 
 def classes_that_answer(session: Session, args: list[Value]) -> Value:
     """`has_torch_function(...)`: no tensor of a captured program is of a class that answers calls itself."""
-    from rushlight.overrides import has_torch_function
+    from rushlight.overrides import has_torch_function  # few programs need it
 
     session.settings.append((functools.partial(has_torch_function, ()), False))  # no mode either
     for x in args:
