@@ -187,3 +187,50 @@ def test_what_is_left_to_eager_execution(check, what):
         return result.detach(), w.grad, seen
 
     check(scenario, captured=False)
+
+
+def test_hooks_of_parameters(check):
+    def scenario(compile):
+        model, limit = net(3, 4, 2), [0.05]
+        handles = [p.register_hook(lambda g: g.clamp(-limit[0], limit[0])) for p in model.parameters()]
+        model[0].weight.register_hook(lambda g: g * 2)
+        optimizer = rushlight.optim.SGD(model.parameters(), 0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            model(x).pow(2).sum().backward()
+            optimizer.step()
+            (first,) = rushlight.autograd.grad(model(x).sum(), model[0].bias)
+            return [p.grad.norm().item() for p in model.parameters()], first
+
+        call = compile(step)
+        results = [call(numbers(2, 3)), call(numbers(2, 3))]
+        limit[0] = 0.01
+        results.append(call(numbers(2, 3)))
+        handles[0].remove()
+        results.append(call(numbers(2, 3)))
+        for handle in handles[1:]:
+            handle.remove()
+        return *results, call(numbers(2, 3)), list(model.parameters())
+
+    check(scenario)
+
+
+@pytest.mark.parametrize("what", ["effect", "method", "post"])
+def test_other_hooks_of_parameters_are_left_to_eager_execution(check, what):
+    def scenario(compile):
+        w, seen = numbers(3).requires_grad_(), []
+        if what == "effect":
+            w.register_hook(lambda g: seen.append(g.sum().item()))
+        elif what == "method":
+            w.register_hook(seen.append)
+        else:
+            w.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.sum().item()))
+
+        def step(x):
+            (w * x).sum().backward()
+
+        compile(step)(numbers(3))
+        return w, len(seen)
+
+    check(scenario, captured=False)

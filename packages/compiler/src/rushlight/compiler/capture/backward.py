@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def backward(session: Session, roots: list[Value], gradients: list[Value], keep: bool, create: bool,
              inputs: list[Value] | None) -> None:
     """`autograd.backward(roots, gradients)`: add the gradients of the leaves, or of `inputs`, to their `grad`."""
+    from rushlight.compiler.capture.semantics import hooks  # it uses this module
+
     recorder = session.recorder
     wanted = None if inputs is None else {v for values in _values(recorder, inputs) for v in values}
     found = _run(session, roots, gradients, keep, create, wanted)
@@ -33,23 +35,27 @@ def backward(session: Session, roots: list[Value], gradients: list[Value], keep:
             if wanted is None or value in wanted:
                 totals[leaf] = totals[leaf] + gradient if leaf in totals else gradient
         for leaf, total in totals.items():
-            session.gradients.add(session, leaf, total, create)
+            session.gradients.add(session, leaf, hooks.of_leaf(session, leaf, total), create)
 
 
 def gradient(session: Session, roots: list[Value], gradients: list[Value], inputs: list[Value], keep: bool,
              create: bool, unused: bool, zeros: bool) -> list[Value]:
     """`autograd.grad(roots, inputs, gradients)`: the gradients of `inputs`; None or zeros for those not reached."""
+    from rushlight.compiler.capture.semantics import hooks  # it uses this module
+
     recorder = session.recorder
     wanted = _values(recorder, inputs)
     found = _run(session, roots, gradients, keep, create, {v for values in wanted for v in values})
     results: list[Value] = []
-    for values in wanted:
+    for x, values in zip(inputs, wanted):
         parts = [found[value] for value in values if value in found]
         if parts:
             with grad_mode(create):
                 total = parts[0]
                 for part in parts[1:]:
                     total = total + part
+                if isinstance(x, TensorV):
+                    total = hooks.of_leaf(session, x.tracer, total)
             results.append(recorder.value_of(total))
         elif zeros:
             m = values[-1].meta

@@ -93,6 +93,9 @@ def _capture(sizes: Sizes, fn: Callable, args: tuple, kwargs: dict, backend: Bac
             result = _dry_run(session, fn, args, kwargs)
             if state.snapshot() != saved:
                 raise Abort("the program changes the state of the thread")
+            if session.recorder.leaf_hooks:  # plain leaves are all different already
+                hooked = [leaf._origin for leaf in session.recorder.leaf_hooks]
+                session.tree.relate("distinct", *session.tree.leaves, *hooked)
             gone = dropped(session.recorder.graph, session.recorder.samples)
             writer = Writer()
             epilogue = Epilogue(session, writer, gone)

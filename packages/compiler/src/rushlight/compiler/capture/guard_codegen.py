@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CellType
 from typing import Any
 
-from rushlight.compiler.capture.leaves import plain_leaves
+from rushlight.compiler.capture.leaves import has_hooks, plain_leaves
 from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
 
@@ -30,7 +30,7 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.held: dict[str, Any] = {"MISS": MISS, "copysign": math.copysign, "is_empty": is_empty, "meet": meet,
-                                     "plain_leaves": plain_leaves, "changed_by": changed_by}
+                                     "plain_leaves": plain_leaves, "changed_by": changed_by, "has_hooks": has_hooks}
         self._names: dict[int, str] = {}
         self._count = 0
 
@@ -170,6 +170,8 @@ class GuardWriter:
                 return v
             case "empty_cell":
                 return f"not is_empty({v})"
+            case "hooks":
+                return f"not has_hooks({v}, {hold(tuple([d.obj for d in detail]))})"
             case "mro":
                 return f"{v}.__mro__ is not {hold(detail[0].obj)}"
             case "code" | "defaults" | "kwdefaults":

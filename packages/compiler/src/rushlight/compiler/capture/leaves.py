@@ -7,9 +7,12 @@ value of such a leaf is a `detach` whose result requires grad; the recorder's `l
 
 from __future__ import annotations
 
+from operator import is_
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.source import Identity
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
 
@@ -43,6 +46,22 @@ def plain_leaves(tensors: tuple) -> bool:
     return True
 
 
+def hooks_of(x: Tensor) -> tuple[FunctionType, ...] | None:
+    """The hooks of a leaf that is watched by nothing else, if they are plain functions; else None."""
+    state = x._auto
+    if state is None or type(state) is tuple or state.edge is not None or state.origin is not None or state.post_hooks:
+        return None
+    edge = state.leaf_edge
+    hooks = () if edge is None or edge[0].extras is not None else tuple(edge[0].hooks.values())
+    return hooks if hooks and all(type(hook) is FunctionType for hook in hooks) else None
+
+
+def has_hooks(x: Tensor, hooks: tuple) -> bool:
+    """Is a tensor a leaf with these hooks?"""
+    found = hooks_of(x)
+    return found is not None and len(found) == len(hooks) and all(map(is_, found, hooks))
+
+
 def is_leaf(recorder: Recorder, tracer: Tracer) -> bool:
     """`tensor.is_leaf`."""
     if not tracer._meta.requires_grad or tracer in recorder.own_leaves:
@@ -56,9 +75,14 @@ def is_leaf(recorder: Recorder, tracer: Tracer) -> bool:
 def watch(recorder: Recorder, tracer: Tracer) -> None:
     """Make the program depend on an existing tensor being a leaf without hooks."""
     origin = tracer._origin
-    if not plain_leaf(recorder.real(tracer)):
-        raise Abort("the gradient of a tensor with a history or with hooks")
-    origin.tree.leaves[origin] = None
+    real = recorder.real(tracer)
+    if plain_leaf(real):
+        origin.tree.leaves[origin] = None
+    elif (hooks := hooks_of(real)) is not None:
+        origin.check("hooks", *map(Identity, hooks))
+        recorder.leaf_hooks[tracer] = hooks
+    else:
+        raise Abort("the gradient of a tensor with a history, or with other hooks than functions")
     origin.wanted = True
 
 

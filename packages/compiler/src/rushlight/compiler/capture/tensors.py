@@ -48,6 +48,7 @@ class Recorder(Transformed):
         self.by_source: dict[Source, Tracer] = {}
         self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, by the tensor's id
         self.leaf_values: dict[Value, Tracer] = {}  # see `leaves`
+        self.leaf_hooks: dict[Tracer, tuple] = {}
         self.own_leaves: set[Tracer] = set()  # tensors that the program made require grad
         self.toggled: dict[Tracer, bool] = {}  # the existing ones among them, and those that no longer do
         self.functions: dict[Node, FunctionCall] = {}  # by the nodes of their outputs
@@ -125,10 +126,9 @@ class Recorder(Transformed):
 
     def put_off(self, x: Any) -> bool:
         """Look whether a bool is True, which is an error, when the graph has run."""
-        if not isinstance(x, Tracer):
-            return False
-        self.wrong.append(x)
-        return True
+        if isinstance(x, Tracer):
+            self.wrong.append(x)
+        return isinstance(x, Tracer)
 
     def new_input(self, tracer: Tracer) -> Value:
         """A new input of the graph: what a tensor is when the program reads it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.capture.semantics import call
+from rushlight.compiler.capture.semantics import call, subgraphs
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value
@@ -71,9 +71,25 @@ def _in_order(session: Session, tracer: Tracer, value: GraphValue) -> None:
         raise Abort("a hook of a view that is used long after it was made")
 
 
+def of_leaf(session: Session, leaf: Tracer, grad: Any) -> Any:
+    """What the hooks of a leaf make of its gradient. Nobody knows here when they run, so they may have no effects."""
+    hooks = session.recorder.leaf_hooks.get(leaf)
+    if hooks is None:
+        return grad
+    with subgraphs.apart(session, "a hook of a leaf"):
+        return _called(session, [Obj(hook, session.tree.constant(hook)) for hook in hooks], grad)
+
+
 def run(session: Session, value: GraphValue, grad: Any) -> Any:
-    """What the hooks of a value make of its gradient."""
-    for hook in list(session.hooks.get(value, {}).values()):
+    """What the hooks of a value make of its gradient, which is kept if the program wants that."""
+    grad = _called(session, list(session.hooks.get(value, {}).values()), grad)
+    if value in session.retained:
+        session.gradients.add(session, session.retained[value], grad, False)
+    return grad
+
+
+def _called(session: Session, hooks: list[Any], grad: Any) -> Any:
+    for hook in hooks:
         before = grad._root._count
         result = call.call(session, hook, [session.recorder.value_of(grad)], {})
         if grad._root._count != before:
@@ -85,6 +101,4 @@ def run(session: Session, value: GraphValue, grad: Any) -> Any:
             grad = result.tracer
         elif not (isinstance(result, Obj) and result.obj is None):
             raise Abort("a hook that gives something else than a tensor")
-    if value in session.retained:
-        session.gradients.add(session, session.retained[value], grad, False)
     return grad
