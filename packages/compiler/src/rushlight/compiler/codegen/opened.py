@@ -7,7 +7,7 @@ the program as symbols, or as `Open` where something is made from concrete metad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -94,22 +94,35 @@ class OpenPart(NamedTuple):
     record: OpenRecord
 
 
-def namespace_at(namespace: dict[str, Any], opened: dict[str, Any], values: Values) -> dict[str, Any]:
-    """A program's namespace for some sizes."""
+def namespace_at(
+    namespace: dict[str, Any], opened: dict[str, Any], values: Values, used: Container[str]
+) -> dict[str, Any]:
+    """A program's namespace for some sizes. Names that only the text of parts uses wait until that is called."""
     made = {**namespace}
-    for name, x in opened.items():
+    waiting = {name: x for name, x in opened.items() if name not in used}
+
+    def complete() -> None:
+        made.update({name: settled(x, values) for name, x in waiting.items()})
+
+    for name in opened.keys() - waiting.keys():
+        x = opened[name]
         if isinstance(x, OpenPart):
-            made[name] = x.record.at(values, when_called(x.name, x.text, made))
+            made[name] = x.record.at(values, when_called(x.name, x.text, made, complete))
         else:
             made[name] = settled(x, values)
     return made
 
 
-def when_called(name: str, text: str, namespace: dict[str, Any]) -> Callable[..., Any]:
-    """A function of a text that is compiled when first called, which takes longer than most else of making a part."""
+def when_called(
+    name: str, text: str, namespace: dict[str, Any], complete: Callable[[], None] = lambda: None
+) -> Callable[..., Any]:
+    """A function of a text that is compiled when first called, which takes longer than most else of making a part; then
+    the namespace is made complete, too.
+    """
 
     @cache
     def function() -> Callable[..., Any]:
+        complete()
         own: dict[str, Any] = {}
         exec(compile(text, "<rushlight program>", "exec"), namespace, own)  # noqa: S102  our own text
         return own[name]

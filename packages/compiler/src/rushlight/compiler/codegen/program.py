@@ -51,7 +51,7 @@ class Driver(NamedTuple):
 
     def at(self, values: Values) -> Driver:
         """The function for some sizes."""
-        namespace = namespace_at(self.run.__globals__, self.opened, values)
+        namespace = namespace_at(self.run.__globals__, self.opened, values, self.run.__code__.co_names)
         return self._replace(run=FunctionType(self.run.__code__, namespace), opened={})
 
 
