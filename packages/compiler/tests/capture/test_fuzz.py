@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight
+from rushlight.compiler import _config
 
 
 def load(name: str) -> Any:
@@ -29,6 +30,25 @@ def test_random_programs(check, observe, fuzzer, block):
     for seed in range(25 * block, 25 * block + 25):
         body, steps = fuzzer.scenario(seed)
         assert not fuzzer.differs(body, steps, check.compile, observe), f"seed {seed}"
+
+
+@pytest.mark.parametrize("fuzzer", [fuzz, fuzz_tensors], ids=["programs", "tensors"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_random_programs_whose_operations_are_put_off(monkeypatch, observe, fuzzer, before):
+    monkeypatch.setattr(_config, "LAZY_CALLS_BEFORE", before)
+    programs = 0
+    for seed in range(200, 230):
+        body, steps = fuzzer.scenario(seed)
+        states = []
+
+        def compile(fn, states=states):
+            made = rushlight.compile(fn, backend="lazy", options={"programs": "eager"})
+            states.append(made._rushlight_state)
+            return made
+
+        assert not fuzzer.differs(body, steps, compile, observe), f"seed {seed}"
+        programs += sum(state.tier.compiled for state in states)
+    assert programs > 10
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")

@@ -33,3 +33,22 @@ def test_random_steps(block):
         assert fuzz.near(expected, found), f"seed {seed}\n{source}"
         captures += states[0].captures > 0
     assert captures > 5
+
+
+@pytest.mark.parametrize("programs", ["eager", "aot_eager"])
+def test_random_steps_whose_operations_are_put_off(programs):
+    pieces = 0
+    for seed in range(100, 140):
+        source, states = fuzz.program(seed), []
+
+        def compile(f, states=states):
+            made = torch.compile(f, backend="lazy", options={"programs": programs})
+            states.append(made._rushlight_state)
+            return made
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # some diverge
+            expected, found = fuzz.run(source, lambda f: f, seed), fuzz.run(source, compile, seed)
+        assert fuzz.near(expected, found), f"seed {seed}\n{source}"
+        pieces += states[0].tier.compiled
+    assert pieces > 40
