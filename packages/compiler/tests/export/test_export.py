@@ -236,3 +236,15 @@ def test_graphs_are_seen_as_those_of_fx():
         for a, b in zip(made(*states), program.module()(given), strict=True):
             rushlight.testing.assert_close(a, b)
     program.validate()
+
+
+def test_indexing_that_nobody_uses_fails_for_wrong_indices_alone():
+    def f(x, i):
+        (x > 0)[i]
+        x[i].abs()
+        return x + 1
+
+    run = export(f, (rushlight.ones(3), rushlight.tensor([0, 1]))).module()
+    rushlight.testing.assert_close(run(rushlight.ones(3), rushlight.tensor([0, 2])), rushlight.full((3,), 2.0))
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(rushlight.ones(3), rushlight.tensor([0, 5]))

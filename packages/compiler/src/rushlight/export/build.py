@@ -12,6 +12,7 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.sized import as_captured
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.verify import verify
+from rushlight.core import dtypes
 from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
 from rushlight.export import small
@@ -29,6 +30,7 @@ from rushlight.export.graph_signature import (
 from rushlight.export.readable import tensor_inputs, unique, value_names
 from rushlight.export.trace import Traced, flatten_call, trace
 from rushlight.export.trees import is_constant, leaf_names
+from rushlight.ops.copy import preserve_format
 from rushlight.utils._pytree import TreeSpec
 
 
@@ -224,7 +226,7 @@ class _Assembly:
             writes.append((OutputKind.BUFFER_MUTATION, name))
             values.append(value)
         values += [r.value for r in self.traced.results if r.value is not None]
-        values += [*self.traced.checks, *self._unused_indexing(values)]
+        values += [*self.traced.checks, *map(self._number, self._unused_indexing(values))]
         self.graph.output(values)
         names = value_names(self.graph, tensor_inputs(ExportGraphSignature(self.specs, [])))
         specs = [OutputSpec(kind, TensorArgument(names[v]), target) for (kind, target), v in zip(writes, values)]
@@ -237,6 +239,13 @@ class _Assembly:
                                     result.views))
         done = sum(isinstance(s.arg, TensorArgument) for s in specs)
         return [*specs, *[OutputSpec(OutputKind.CHECK, TensorArgument(names[v])) for v in values[done:]]]
+
+    def _number(self, value: Value) -> Value:
+        """A value that is computed because it may fail; not as a bool, which would have to be False."""
+        m = value.meta
+        if m.dtype is not dtypes.bool:
+            return value
+        return self.graph.call(prims.convert, (value,), (dtypes.uint8, m.device, preserve_format))
 
     def _unused_indexing(self, used: list[Value]) -> list[Value]:
         """Results that nobody needs of operations that fail for a wrong index: they have to fail all the same."""
