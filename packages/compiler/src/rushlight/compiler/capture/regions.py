@@ -101,6 +101,19 @@ def as_its_own(session: Session, region: tuple | None) -> Iterator[None]:
             settings.casts.update(casts)
 
 
+@contextmanager
+def casts_apart() -> Iterator[None]:
+    """Forget afterwards the casts of weights that a region keeps in the block."""
+    settings = sys.modules.get("rushlight.amp.state")
+    before = {} if settings is None else dict(settings.state.casts)
+    try:
+        yield
+    finally:
+        if settings is not None:
+            settings.state.casts.clear()
+            settings.state.casts.update(before)
+
+
 def inside(run: Callable[[tuple, dict], Any], region: tuple) -> Callable[[tuple, dict], Any]:
     """The entry of a program for calls inside a region like the one it was captured in."""
 

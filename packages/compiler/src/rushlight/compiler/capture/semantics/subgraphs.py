@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import rushlight
+from rushlight.compiler.capture import regions
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import tensor
 from rushlight.compiler.capture.session import Session
@@ -102,7 +103,8 @@ def apart(session: Session, what: str) -> Iterator[tuple[set[Tracer], set[Node]]
 
     recorder.tracer, recorder.assign, recorder._view_node = noted, guarded, seen
     try:
-        yield made, outside
+        with regions.casts_apart():
+            yield made, outside
     finally:
         recorder.tracer, recorder.assign, recorder._view_node = tracer, assign, view_node
     if _traces(session) != before:
