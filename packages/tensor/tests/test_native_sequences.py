@@ -90,6 +90,12 @@ def _written(x):
     return x
 
 
+def _endless(x):
+    while x.max() < 100:
+        x = x + 0
+    return x
+
+
 def _moved(x):
     y = x + 1
     y -= y.sum(axis=1, keepdims=True) + y.reshape(4, 3).max()
@@ -99,7 +105,7 @@ def _moved(x):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x, lambda x: x.reshape(-1).reshape(x.shape), _written, lambda x: x * 2 if x.sum() > 0 else x,
+    lambda x: x, lambda x: x.reshape(-1).reshape(x.shape), _written, _endless,
     lambda x: x + np.add.reduce(x, axis=0), lambda x: x * x.astype(np.float64), lambda x: np.cumsum(x, axis=1),
     lambda x: np.asarray(x) * 2, lambda x: x[::-1] * 2, lambda x: np.zeros((3, 4), np.float32),
     lambda x: x + float(x.sum()), lambda x: np.add(x, x, where=x > 0), lambda x: x.T + 1, lambda x: x + np.arange(4),
@@ -132,6 +138,38 @@ def test_activations_of_all_layouts(dtype):
                 natively += 1
                 assert found._meta is expected._meta and found._array.tobytes() == expected._array.tobytes(), op
     assert natively > 40
+
+
+def test_branches_are_those_of_the_operands():
+    x, out = rushlight.ones(3, 4), meta(rushlight.float32, (3, 4))
+    plan, found = _native(lambda x: x * 2 if x.sum() > 0 else -x, [x], out)
+    assert type(found) is BUILTIN
+    for value in (x, -x):
+        assert found(value).tolist() == plan(value).tolist() == (2 * x if value is x else x).tolist()
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.float64])
+def test_losses_of_classes(reduction, dtype):
+    x, target = rushlight.randn(6, 5, dtype=dtype), rushlight.tensor([0, 4, 2, 2, 1, 3])
+    x[1, 2], x[3, 0] = np.inf, -np.inf
+    ignoring, wrong = rushlight.tensor([0, -100, 2, 2, 1, 3]), rushlight.tensor([0, 4, 5, 2, 1, 3])
+    names = ("cross_entropy", "nll_loss", "cross_entropy_backward")
+    forward, picked, backward = [REGISTRY[name] for name in names]
+    params = (-100, reduction)
+    for at in (target, ignoring, target):
+        grad = rushlight.rand(() if reduction != "none" else (6,), dtype=dtype)
+        found = forward.apply((x, at, None), params)
+        given = (x, at, None), (x, at, None), (grad, x, at, None, *found[1:])
+        for op, operands in zip((forward, picked, backward), given):
+            made = op.apply(operands, params)
+            plan = op.plans[plan_key(operands, params)]
+            assert type(plan) is BUILTIN
+            expected = plan.__self__[1](*operands)
+            for a, b in zip(*[m if isinstance(m, tuple) else (m,) for m in (made, expected)], strict=True):
+                assert a._meta is b._meta and a._array.tobytes() == b._array.tobytes(), op
+    with pytest.raises(IndexError, match="Target 5 is out of bounds for 5 classes"):
+        forward.apply((x, wrong, None), params)
 
 
 def test_operands_that_are_not_as_they_were_go_to_python():

@@ -2,9 +2,9 @@
 
 `softmax` of 16 numbers is five loops of 20 ns each, and 10 us of Python around them. A function that is written with
 ufuncs, their reductions and `where` is called once with stand-ins for its arrays (`Traced`), which note what is done to
-them. What cannot be noted, such as a look at an element, raises, and the call stays Python's. The loops are numpy's
-own, called as numpy calls them, so results are the same to the bit; each plan is compared with Python's on random
-numbers before it is used.
+them. What cannot be noted raises, and the call stays Python's; a branch is noted as the one where its condition holds,
+and calls where it does not go to Python. The loops are numpy's own, called as numpy calls them, so results are the same
+to the bit; each plan is compared with Python's on random numbers before it is used.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rushlight.kernels.layout import merge_dims
 
 _NUMBERS = (bool, int, float)
 _FOLDS = {np.add: "f", np.maximum: "fiu", np.minimum: "fiu", np.logical_and: "b", np.logical_or: "b"}
+_MOST_STEPS = 64
 _REACH = 1 << 16  # elements of memory that operands may spread over
 
 
@@ -70,6 +71,8 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Traced:
         if function is np.where and len(args) == 3 and not kwargs:
             return self.notes.where(*args)
+        if function is np.broadcast_to and len(args) == 2 and self.size == 1:
+            return Traced(self.notes, self.place, self.dtype, args[1], (0,) * len(args[1]))
         raise Untraced
 
     def max(self, axis: Any = None, keepdims: bool = False, **more: Any) -> Traced:
@@ -89,11 +92,25 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any) -> Traced:
         sizes = _sizes(self.size, shape)
-        if not self.contiguous:
+        if any(self.steps) and not self.contiguous:
             raise Untraced
-        return Traced(self.notes, self.place, self.dtype, sizes)
+        return Traced(self.notes, self.place, self.dtype, sizes, None if any(self.steps) else (0,) * len(sizes))
 
-    __array__ = __bool__ = __iter__ = __len__ = __getitem__ = __setitem__ = __float__ = __int__ = __index__ = _refuse
+    def view(self, dtype: Any) -> Traced:
+        if np.dtype(dtype).itemsize != self.itemsize:
+            raise Untraced
+        return Traced(self.notes, self.place, np.dtype(dtype), self.shape, self.steps)
+
+    def __bool__(self) -> bool:
+        return self.notes.holds(self)
+
+    def __getitem__(self, key: Any) -> Traced:
+        return self.notes.of_rows(self, key)
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        self.notes.of_rows(self, key, values)
+
+    __array__ = __iter__ = __len__ = __float__ = __int__ = __index__ = _refuse
     __hash__ = object.__hash__
 
 
@@ -119,6 +136,11 @@ class _Notes:
         self.constants: list[tuple[Any, np.dtype]] = []
         self.temporaries: list[int] = []  # bytes of each
         self.steps: list[tuple] = []
+
+    def _step(self, words: tuple, places: list, strides: list | None = None) -> None:
+        if len(self.steps) == _MOST_STEPS:  # a loop, perhaps, whose condition is taken to hold for ever
+            raise Untraced
+        self.steps.append((words, places, strides or [(0, 0, 0)] * len(places)))
 
     def _temporary(self, dtype: np.dtype, shape: tuple) -> Traced:
         self.temporaries.append(math.prod(shape) * dtype.itemsize)
@@ -177,8 +199,36 @@ class _Notes:
         fill = 3 - len(sizes)
         strides = [(*own[::-1], *(0,) * fill) for own in steps]
         words = (what, *loop, len(values), *sizes[::-1], *(1,) * fill)
-        self.steps.append((words, [x.place for x in values], strides))
+        self._step(words, [x.place for x in values], strides)
         return out
+
+    def holds(self, x: Traced) -> bool:
+        """A branch, which is taken to be that of True: where it is not, Python has to do the call."""
+        if x.dtype != bool or x.shape:
+            raise Untraced
+        self._step((q.HOLDS, 0, 0, 1, 1, 1, 1), [x.place])
+        return True
+
+    def of_rows(self, x: Traced, key: Any, values: Any = None) -> Traced:
+        """`x[np.arange(len(x)), index]`, which is read, or written with `values`."""
+        rows, index = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
+        if type(rows) is not np.ndarray or x.ndim != 2 or not np.array_equal(rows, np.arange(x.shape[0])):
+            raise Untraced
+        if not isinstance(index, Traced) or index.dtype != np.int64 or index.shape != rows.shape:
+            raise Untraced
+        if values is None:
+            elements = self._temporary(x.dtype, index.shape)
+        elif isinstance(values, Traced) and x.place[0] == "temporary" and values.place != x.place:
+            elements = values
+        else:
+            raise Untraced
+        same = elements.dtype == x.dtype and elements.shape == index.shape
+        if not (same and x.contiguous and index.contiguous and elements.contiguous):
+            raise Untraced
+        kind = q.FROM_ROWS if values is None else q.INTO_ROWS
+        words = (kind, 0, 0, 0, x.shape[1], x.shape[0], x.itemsize)
+        self._step(words, [x.place, index.place, elements.place])
+        return elements
 
     def fold(self, ufunc: np.ufunc, x: Traced, axis: Any, keepdims: bool = False, initial: Any = None) -> Traced:
         """A reduction of rows."""
@@ -195,7 +245,7 @@ class _Notes:
         shape = x.shape[:kept] + (1,) * (len(axes) if keepdims else 0)
         result = self._temporary(x.dtype, shape)
         words = (q.FOLD_ROWS, *loop, extreme, count - extreme, math.prod(x.shape[:kept]), x.itemsize)
-        self.steps.append((words, [x.place, result.place], [(0, 0, 0)] * 2))
+        self._step(words, [x.place, result.place])
         return result
 
 
@@ -214,7 +264,7 @@ def sequence(
         found = function(*operands, *params)
         made = (found,) if isinstance(found, Traced) else tuple(found)
         native = _build(plan, notes, given, made, outs)
-    except (Untraced, AttributeError, TypeError, ValueError):
+    except Exception:  # whatever it was, Python's plan meets it, too, or knows better
         return plan
     return native if _alike(plan, native, metas) else plan
 
@@ -277,10 +327,14 @@ def _alike(plan: Callable, native: Callable, metas: tuple[Meta | None, ...]) -> 
     def example(m: Meta | None) -> Any:
         if m is None or m.weak:
             return None if m is None else {0: True, 1: 2, 2: 0.75}[m.dtype.category]
-        memory = (4 * rng.standard_normal(_reach(m))).astype(m.numpy)
+        numbers = 4 * rng.standard_normal(_reach(m))
+        memory = (numbers if m.numpy.kind in "fc" else numbers > 0).astype(m.numpy)  # indices must be small
         return wrap(as_strided(memory, m.shape, [m.dtype.itemsize * s for s in m.strides]), m)
 
     operands = [example(m) for m in metas]
-    both = [f(*operands) for f in (native, plan)]
+    try:
+        both = [f(*operands) for f in (native, plan)]
+    except Exception:
+        return False
     found, expected = [made if isinstance(made, tuple) else (made,) for made in both]
     return all(x._meta is y._meta and x._array.tobytes() == y._array.tobytes() for x, y in zip(found, expected))

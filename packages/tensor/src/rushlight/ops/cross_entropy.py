@@ -9,6 +9,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import cross_entropy as cpu
@@ -105,6 +106,7 @@ nll_loss_op = structured(
 
 
 @kernel(nll_loss_op, "cpu")
+@of_loops
 def _nll(x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, ignore_index: int, reduction: str) -> np.ndarray:
     x = checks.widened(x)
     index, counts = targets.checked("nll_loss", target, x.shape[min(1, x.ndim - 1)], ignore_index)
@@ -181,6 +183,7 @@ cross_entropy_op = structured(
 
 
 @kernel(cross_entropy_op, "cpu")
+@of_loops
 def _cross_entropy(x, target, weight, ignore_index: int, reduction: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     axis = min(1, x.ndim - 1)
     index, counts = targets.checked("cross_entropy", target, x.shape[axis], ignore_index)
@@ -220,6 +223,7 @@ cross_entropy_backward_op = structured(
 
 
 @kernel(cross_entropy_backward_op, "cpu")
+@of_loops
 def _cross_entropy_backward(
     grad, x, target, weight, largest, rest, ignore_index: int, reduction: str
 ) -> np.ndarray:  # fmt: skip
@@ -229,10 +233,11 @@ def _cross_entropy_backward(
     if lines.fits(x):
         classes, top, norm, scales = [_by_line(e, x.ndim, axis) for e in (target, largest, rest, scale)]
         return cpu.cross_entropy_backward(x, classes, ignore_index, top, norm, scales, axis)
-    result = checks.widened(x) - _by_line(largest, x.ndim, axis)
-    result -= _by_line(rest, x.ndim, axis)
+    one_each = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
+    result = checks.widened(x) - largest.reshape(one_each)
+    result -= rest.reshape(one_each)
     np.exp(result, out=result)
-    result *= _by_line(scale, x.ndim, axis)
+    result *= scale.reshape(one_each)
     if counts is not None:  # an ignored row of infinities must not give NaN
         result = np.where(_by_line(counts, x.ndim, axis), result, 0)
     if x.ndim == 1:

@@ -26,7 +26,9 @@ MOST_VALUES, MOST_RESULTS, BLOCK_BYTES = 48, 4, 16384
 # A step: what it is, the address of its loop and of the loop's data, the sizes of three dimensions, and for each of at
 # most four operands, the result last, its number and its strides. FOLD has the length of a row less the element that it
 # begins with, whether there is one, the number of rows, and the size of an element; PICK_ONE the size of an element.
-EACH, FOLD_ROWS, PICK_ONE = range(3)
+# HOLDS goes on if a bool is true. FROM_ROWS copies an element of each row, at the places that the second operand says,
+# INTO_ROWS puts them back; both have the number of elements in a row, of rows, and the size of an element.
+EACH, FOLD_ROWS, PICK_ONE, HOLDS, FROM_ROWS, INTO_ROWS = range(6)
 KIND, FUNCTION, CONTEXT, COUNT, INNER, MIDDLE, OUTER, FIRST_VALUE = range(8)
 FROM_FIRST, ROWS, SIZE = COUNT, MIDDLE, OUTER
 VALUE_WORDS, STEP_WORDS = 4, 24
@@ -53,7 +55,9 @@ def sequence(record, table, self, args, count):
         at += 8
         place += 8
     for _ in range(word(record + 8 * STEPS)):
-        run_step(table, at, pointers)
+        if not run_step(table, at, pointers):
+            drop_all(table, arrays, 0, results)
+            return PYTHON
         at += 8 * STEP_WORDS
     if results == 1:
         return fresh_tensor(table, word(arrays), item(self, 2))
@@ -84,9 +88,12 @@ def tensors_of(table, self, arrays, results):
 
 
 def run_step(table, step, pointers):
-    """One step, for each place of the outer dimensions."""
-    if word(step + 8 * KIND) == FOLD_ROWS:
+    """One step, for each place of the outer dimensions; False where Python has to go on."""
+    kind = word(step + 8 * KIND)
+    if kind == FOLD_ROWS:
         return fold_rows(table, step, pointers)
+    if kind >= HOLDS:
+        return look(table, step, pointers, kind)
     now, steps, count = stack(4), stack(4), word(step + 8 * COUNT)
     for k in range(count):
         put_word(steps + 8 * k, word(step + 8 * (FIRST_VALUE + VALUE_WORDS * k + 1)))
@@ -96,11 +103,33 @@ def run_step(table, step, pointers):
                 own = step + 8 * (FIRST_VALUE + VALUE_WORDS * k)
                 start = i * word(own + 24) + j * word(own + 16)
                 put_word(now + 8 * k, word(pointers + 8 * word(own)) + start)
-            if word(step + 8 * KIND) == EACH:
+            if kind == EACH:
                 call(word(step + 8 * FUNCTION), now, step + 8 * INNER, steps, word(step + 8 * CONTEXT))
             else:
                 pick_each(table, now, steps, word(step + 8 * INNER), word(step + 8 * CONTEXT))
-    return 0
+    return True
+
+
+def look(table, step, pointers, kind):
+    """HOLDS, FROM_ROWS or INTO_ROWS; False for a bool that is not true and for an index out of range."""
+    flag, first = stack(1), word(pointers + 8 * word(step + 8 * FIRST_VALUE))
+    if kind == HOLDS:
+        put_word(flag, 0)
+        call(known(table, MOVE), flag, first, 1)
+        return word(flag) != 0
+    index = word(pointers + 8 * word(step + 8 * (FIRST_VALUE + VALUE_WORDS)))
+    elements = word(pointers + 8 * word(step + 8 * (FIRST_VALUE + 2 * VALUE_WORDS)))
+    length, size = word(step + 8 * INNER), word(step + 8 * SIZE)
+    for row in range(word(step + 8 * ROWS)):
+        at = word(index + 8 * row)
+        if at < 0 or at >= length:
+            return False
+        place = first + (row * length + at) * size
+        if kind == FROM_ROWS:
+            call(known(table, MOVE), elements + row * size, place, size)
+        else:
+            call(known(table, MOVE), place, elements + row * size, size)
+    return True
 
 
 def pick_each(table, now, steps, n, size):
@@ -135,4 +164,4 @@ def fold_rows(table, step, pointers):
         call(known(table, MOVE), to, total, size)
         elements += (word(step + 8 * INNER) + first) * size
         to += size
-    return 0
+    return True

@@ -81,7 +81,7 @@ def spread(grad: np.ndarray, factors: np.ndarray | None, index: np.ndarray, redu
     if reduction == "mean":
         grad = grad / grad.dtype.type(index.size if factors is None else factors.sum())
     if factors is None:
-        return np.full(index.shape, grad) if reduction != "none" else grad
+        return np.broadcast_to(grad, index.shape) if reduction != "none" else grad
     grad = np.broadcast_to(grad, index.shape)
     # With every target ignored the mean divides by zero, and still no target has a gradient.
     return np.where(factors == 0, grad.dtype.type(0), grad * factors)
