@@ -404,3 +404,25 @@ def test_sums_divided_by_counts_do_not_capture_again(check):
         return [call(numbers(4)) for _ in range(6)], meter.state
 
     check(scenario, variants=2)
+
+
+PLAIN = frozenset((int, str, None))
+
+
+def test_membership_in_a_set_of_types(check):
+    def scenario(compile):
+        global PLAIN
+        before = PLAIN
+
+        def f(x, key):
+            return x * (2 if type(key) in PLAIN else 3) + (None in PLAIN)
+
+        call = compile(f)
+        results = [call(numbers(2), key) for key in (1, "a", 1.5)]
+        PLAIN = frozenset((float,))
+        try:
+            return *results, call(numbers(2), 1)
+        finally:
+            PLAIN = before
+
+    check(scenario)

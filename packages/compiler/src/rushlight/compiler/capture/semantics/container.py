@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call, compare, iterate, tensor
-from rushlight.compiler.capture.session import Session, immutable, raise_
+from rushlight.compiler.capture.session import BY_VALUE, Session, immutable, raise_
 from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.value import (
     BoundBuiltin,
@@ -203,6 +203,10 @@ def contains(session: Session, container: Value, item: Value) -> bool:
     mapping = session.as_dict(container)
     if mapping is not None:
         return mapping.get(key_of(session, item)) is not None
+    if isinstance(container, Obj) and type(container.obj) is frozenset and container.source is not None and any(
+            type(x) is type for x in container.obj) and all(type(x) in (type, *BY_VALUE) for x in container.obj):
+        container.source.check_identity()  # its elements cannot change
+        return session.plain(item) in container.obj
     if isinstance(container, Obj) and type(container.obj) in (str, bytes, range, frozenset):
         try:
             return session.plain(item) in session.plain(container)
