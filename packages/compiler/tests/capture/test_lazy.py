@@ -14,6 +14,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.compiler import _config
+from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.lazy import tier
 from rushlight.core import dispatch
 from rushlight.core.tensor import Tensor
@@ -411,6 +412,31 @@ def test_threads_wait_for_what_they_read(observe):
         return y, z, x, seen
 
     alike(f, matrix, observe=observe)
+
+
+def test_writers_wait_for_what_runs(monkeypatch, observe):
+    begun, go = threading.Event(), threading.Event()
+
+    def slowly(graph, metas, options):
+        def run(inputs):
+            begun.set()
+            go.wait(5)
+            return interpret(graph, inputs)
+
+        return run
+
+    def f(x):
+        y = x + 1
+        begun.clear(), go.clear()
+        writer = threading.Thread(target=lambda: (begun.wait(1), threading.Timer(0.1, go.set).start(), x.add_(100)))
+        writer.start()
+        y.sum().item()
+        writer.join()
+        return y, x
+
+    compiled = torch.compile(f, backend="lazy", options={"programs": slowly})
+    x, z = matrix(), matrix()
+    assert observe(compiled(x)) == observe(f(z))
 
 
 def test_threads_on_one_function():

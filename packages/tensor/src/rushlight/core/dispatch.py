@@ -26,6 +26,8 @@ def _after_fork() -> None:
     """The handlers of other threads are none of the child's."""
     HANDLERS[:] = STACK.handlers
     PUTTING_OFF[:] = [handler for handler in PUTTING_OFF if handler in STACK.handlers]
+    if not PUTTING_OFF:
+        GUEST.clear()
 
 
 def current() -> Handler | None:
@@ -118,7 +120,7 @@ def settle() -> None:
     """Have all operations run that were put off: code that is no operation is about to write memory that they read, or
     gives it to somebody who may.
     """
-    if PUTTING_OFF:
+    if PUTTING_OFF and STACK.settles:
         for handler in tuple(PUTTING_OFF):
             handler.settle()
 

@@ -31,6 +31,7 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.handlers: list = []
+        self.settles = True  # False while operations run that were put off: those write to memory of their own only
 
 
 STACK = _Stack()

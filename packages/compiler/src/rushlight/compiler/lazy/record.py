@@ -106,19 +106,19 @@ def _references(results: dict[int, Tensor]) -> list[int]:
 _UNHELD = _references({0: object()})[0]  # type: ignore[dict-item]
 
 
-class _AsRecorded(dispatch.without):
+class _AsRecorded:
     """Run the block as if nothing were around it: no handlers, no hooks, and the default dtype of the record. The
     function that this gives switches gradients on and off.
     """
 
-    __slots__ = ("modes", "before", "floating")
+    __slots__ = ("modes", "before", "floating", "stack")
 
     def __init__(self, floating: dtypes.dtype) -> None:
-        self.handlers = tuple(STACK.handlers)
         self.modes, self.floating = state.grad_modes(), floating
 
     def __enter__(self) -> Any:
-        super().__enter__()
+        self.stack = STACK.handlers, STACK.settles
+        STACK.handlers, STACK.settles = [None], False
         modes = self.modes
         self.floating, dtypes._Defaults.floating = dtypes._Defaults.floating, self.floating
         self.before = None
@@ -133,7 +133,7 @@ class _AsRecorded(dispatch.without):
         if self.before is not None:
             enabled, self.modes.saved_hooks, self.modes.anomaly = self.before
             self._switch(enabled)
-        super().__exit__(*exception)
+        STACK.handlers, STACK.settles = self.stack
 
     def _switch(self, enabled: bool) -> None:
         self.modes.enabled = enabled

@@ -30,6 +30,7 @@ class Session:
     def __init__(self, root: Callable[[], Node], programs: Programs, note: Callable[[Node, str], None]) -> None:
         self.root, self.programs, self.note = root, programs, note
         self.modes = state.grad_modes()
+        self.running: list[Record] = []
         self.record = Record(root())
         RECORDS.append(self.record)
 
@@ -136,18 +137,25 @@ class Session:
         """Have everything run that waits."""
         if self.record.node.depth:
             self.flush("memory is looked at or written without an operation")
+        for record in tuple(self.running):  # on another thread
+            record.run(self.programs)
 
     def flush(self, why: str) -> None:
         """Have everything run that waits, and say why."""
         fresh = Record(self.root())
         RECORDS.append(fresh)
         record = self.record
-        self.record = fresh
-        if record.node.depth:
-            self.note(record.node, why)
+        self.running.append(record)
+        if self.record is record:
+            self.record = fresh
+        else:  # somebody was quicker
+            RECORDS.remove(fresh)
+        try:
+            if record.node.depth:
+                self.note(record.node, why)
             record.run(self.programs)
-        else:
-            RECORDS.remove(record)
+        finally:
+            self.running.remove(record)
 
     def close(self) -> None:
         """The call ends."""

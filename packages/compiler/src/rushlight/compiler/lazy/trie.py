@@ -98,7 +98,7 @@ def child(parent: Node, op: Op, operands: tuple, params: tuple, recording: bool,
 
 def _may_wait(op: Op, operands: tuple) -> bool:
     """May a call run later, as far as its operation says?"""
-    if op.mutates or op.random or op.kind not in KINDS:
+    if op.mutates or op.random or op.anywhere or op.kind not in KINDS:
         return False
     if op.kind == "structured" and "cpu" not in op.kernels and op.decomposition is None:
         return False

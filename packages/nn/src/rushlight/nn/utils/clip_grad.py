@@ -94,7 +94,7 @@ def clip_grad_norm_(
         >>> rushlight.nn.utils.clip_grad_norm_([p], 1.0)
         tensor(5.)
     """
-    with rushlight.no_grad():
+    with rushlight.no_grad(), dispatch.at_once():
         params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         total = get_total_norm(_gradients(params), norm_type, error_if_nonfinite)
         clip_grads_with_norm_(params, max_norm, total)
