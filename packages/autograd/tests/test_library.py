@@ -135,7 +135,7 @@ def test_operators_are_checked():
         library.opcheck(wrong, (x,), test_utils=names)
 
 
-def test_operators_of_differentiated_operations_and_casts():
+def test_operators_of_differentiated_operations():
     op = library.triton_op("test_library::both", lambda x: x.sin() * 2, mutates_args=())
     x = rushlight.ones(2, requires_grad=True)
     op(x).sum().backward()
@@ -144,6 +144,11 @@ def test_operators_of_differentiated_operations_and_casts():
         mine.define("thrice(Tensor x) -> Tensor")
         mine.impl("thrice", lambda x: x * 3, "CompositeImplicitAutograd")
     assert rushlight.autograd.grad(rushlight.ops.test_library.thrice(x).sum(), x)[0].tolist() == [3.0, 3.0]
+
+
+def test_operators_cast_in_regions():
+    pytest.importorskip("rushlight.amp")
+    x = rushlight.ones(2)
     cast = library.custom_op("test_library::cast", lambda x: x * 1, mutates_args=())
     cast.register_autocast("cpu", rushlight.bfloat16)
     assert cast(x).dtype is rushlight.float32

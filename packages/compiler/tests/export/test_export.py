@@ -226,8 +226,9 @@ def test_graphs_are_seen_as_those_of_fx():
     x = rushlight.randn(2, 3)
     program = export(lambda x: (rushlight.cond(x.sum() > 0, model, lambda x: -model(x), (x,)), *x.max(0)), (x,))
     made = program.graph_module
-    assert [n.name for n in made.graph.find_nodes(op="placeholder")] == [
-        s.arg.name for s in program.graph_signature.input_specs]
+    signature = program.graph_signature
+    assert [n.name for n in made.graph.find_nodes(op="placeholder")] == [s.arg.name for s in signature.input_specs]
+    assert [n.name for n in made.graph.output_node().args[0]] == [s.arg.name for s in signature.output_specs]
     calls = made.graph.find_nodes(op="call_function")
     assert rushlight.ops.prims.sum in [n.target for n in calls]
     assert all(tuple(n.meta["val"].shape) == (2, 4) for n in calls if n.name == "cond")

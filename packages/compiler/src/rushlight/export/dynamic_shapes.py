@@ -48,7 +48,7 @@ class Dim:
         >>> program.module()(rushlight.ones(5, 2))
         tensor([5., 5.])
         >>> program.range_constraints
-        {'rows': VR[1, 9]}
+        {'rows': VR[0, 9]}
     """
 
     AUTO = DimHint("AUTO")

@@ -115,12 +115,12 @@ class ExportedProgram:
 
         Example:
             >>> import rushlight
-            >>> program = rushlight.export.export(lambda x: x.sum(0) + 1, (rushlight.zeros(3, 2),))
+            >>> from rushlight import nn
+            >>> program = rushlight.export.export(nn.ReLU(), (rushlight.zeros(2),))
             >>> for node in program.graph_module.graph.nodes:
             ...     print(node.op, node.name, node.meta.get("val"))
-            placeholder x float32[3, 2]@cpu, requires_grad
-            call_function sum_1 float32[2]@cpu, requires_grad
-            call_function add float32[2]@cpu, requires_grad
+            placeholder input float32[2]@cpu, requires_grad
+            call_function relu float32[2]@cpu, requires_grad
             output output None
         """
         from rushlight.export.graph_module import graph_module  # it needs rushlight-nn

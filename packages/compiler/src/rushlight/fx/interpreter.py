@@ -16,16 +16,17 @@ class Interpreter:
 
     Example:
         >>> import rushlight
+        >>> from rushlight import nn
         >>> from rushlight import fx
         >>> class Names(fx.Interpreter):
         ...     def run_node(self, n):
         ...         print(n.op, n.name)
         ...         return super().run_node(n)
-        >>> Names(fx.symbolic_trace(lambda x: x + 1)).run(rushlight.ones(1))
-        placeholder x
-        call_function add
+        >>> Names(fx.symbolic_trace(nn.Sequential(nn.ReLU()))).run(-rushlight.ones(1))
+        placeholder input_1
+        call_module _0
         output output
-        tensor([2.])
+        tensor([0.])
     """
 
     def __init__(self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
@@ -125,12 +126,16 @@ class Transformer(Interpreter):
 
     Example:
         >>> import operator, rushlight
+        >>> from rushlight import nn
         >>> from rushlight import fx
         >>> class Swap(fx.Transformer):
         ...     def call_function(self, target, args, kwargs):
         ...         target = operator.mul if target is operator.add else target
         ...         return super().call_function(target, args, kwargs)
-        >>> Swap(fx.symbolic_trace(lambda x: x + 3)).transform()(rushlight.tensor([2.0]))
+        >>> class Model(nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 3
+        >>> Swap(fx.symbolic_trace(Model())).transform()(rushlight.tensor([2.0]))
         tensor([6.])
     """
 

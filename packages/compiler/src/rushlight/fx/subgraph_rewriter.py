@@ -25,8 +25,12 @@ def replace_pattern(gm: Any, pattern: Callable | Any, replacement: Callable | An
 
     Example:
         >>> import rushlight
+        >>> from rushlight import nn
         >>> from rushlight import fx
-        >>> traced = fx.symbolic_trace(lambda x: rushlight.exp(x) + rushlight.exp(x * 2))
+        >>> class Model(nn.Module):
+        ...     def forward(self, x):
+        ...         return rushlight.exp(x) + rushlight.exp(x * 2)
+        >>> traced = fx.symbolic_trace(Model())
         >>> found = fx.replace_pattern(traced, lambda x: rushlight.exp(x), lambda x: rushlight.sin(x))
         >>> len(found), traced(rushlight.zeros(1))
         (2, tensor([0.]))

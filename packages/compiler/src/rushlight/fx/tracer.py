@@ -317,7 +317,11 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> An
 
     Example:
         >>> import rushlight
-        >>> traced = rushlight.fx.symbolic_trace(lambda x: rushlight.relu(x) + 1)
+        >>> from rushlight import nn
+        >>> class Model(nn.Module):
+        ...     def forward(self, x):
+        ...         return rushlight.relu(x) + 1
+        >>> traced = rushlight.fx.symbolic_trace(Model())
         >>> print(traced.code)
         def forward(self, x):
             relu = rushlight.relu(x);  x = None

@@ -28,10 +28,11 @@ class ShapeProp(Interpreter):
     Example:
         >>> import rushlight
         >>> from rushlight.fx.passes.shape_prop import ShapeProp
-        >>> traced = rushlight.fx.symbolic_trace(lambda x: x.sum(0))
+        >>> from rushlight import nn
+        >>> traced = rushlight.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 4)))
         >>> _ = ShapeProp(traced).propagate(rushlight.ones(2, 3))
         >>> [node.meta["tensor_meta"].shape for node in traced.graph.nodes]
-        [rushlight.Size([2, 3]), rushlight.Size([3]), rushlight.Size([3])]
+        [rushlight.Size([2, 3]), rushlight.Size([2, 4]), rushlight.Size([2, 4])]
     """
 
     def run_node(self, n: Node) -> Any:
