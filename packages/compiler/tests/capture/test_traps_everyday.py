@@ -216,7 +216,8 @@ def test_dicts_of_classes_of_the_program(check):
         def f(x):
             made = Record(logits=x, n=1)
             missing = hasattr(config, "missing")
-            return config.scaled(x) + sum(config.sizes) + made.logits, made, missing, "scale" in config, {**config}
+            return (config.scaled(x) + sum(config.sizes) + made.logits, made, missing, "scale" in config, {**config},
+                    config.copy(), made.copy())
 
         call = compile(f)
         results = [call(numbers(2))]

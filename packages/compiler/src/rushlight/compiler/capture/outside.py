@@ -83,7 +83,9 @@ class Outside:
             twin = random.Random()
             twin.setstate(owner.getstate())
             self.generators[id(owner)] = source, owner, twin
-        twin = self.generators[id(owner)][2]
+        first, _, twin = self.generators[id(owner)]
+        if (first is None) is not (source is None):  # the one that we hold on to, and one by a path
+            (first or source).check_identity()  # type: ignore[union-attr]
         found = getattr(twin, method)(*([] if argument is None else [argument]))
         return self._early(type(found), owner if source is None else source, method, argument, found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from io import TextIOBase
 from typing import Any
 
@@ -264,7 +264,7 @@ def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: 
                 owner.delete(key)
             return NONE
         case "copy", []:
-            made = DictV(dict(owner.load()), kind=owner.kind)
+            made = DictV(dict(owner.load()), kind=owner.kind if owner.kind in (OrderedDict, defaultdict) else dict)
             made.factory = owner.missing()
             return made
         case "move_to_end", [key, *last] if owner.kind is OrderedDict and owner.base is None:
