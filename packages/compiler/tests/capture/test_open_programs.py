@@ -260,6 +260,26 @@ def test_sizes_that_must_be_numbers_are_learnt_together(monkeypatch):
     assert len(runs) == 2
 
 
+def test_wrong_values_raise_as_in_eager_execution_whatever_the_sizes(families):
+    compiled = torch.compile(lambda x, y: F.cross_entropy(x, y))
+    for n in (5, 6, 9, 12):
+        target = torch.arange(n) % 4
+        torch.testing.assert_close(compiled(rows(n), target), F.cross_entropy(rows(n), target))
+        with pytest.raises(IndexError):
+            compiled(rows(n), target + 1)
+
+
+def test_a_program_that_cannot_be_made_for_some_sizes_gives_way_to_others(families, monkeypatch):
+    compiled = torch.compile(lambda x: (x * 2).relu())
+    for n in (5, 6):
+        compiled(rows(n))
+    monkeypatch.setattr(_config, "raise_internal_errors", False)
+    monkeypatch.setattr(OpenProgram, "at", lambda self, values: 1 / 0)
+    for n in (7, 8):
+        assert compiled(rows(n)).tolist() == (rows(n) * 2).relu().tolist()
+    assert any("ZeroDivisionError" in reason for family in families for reason in family.failures)
+
+
 def test_backends_that_compile_for_each_set_of_sizes():
     graph, facts = captured(lambda x: x * 2)
     assert opened.family("eager", graph, facts, {}) is None

@@ -88,6 +88,7 @@ class Program:
         made = copy(self)
         made._values = values
         if isinstance(self._native, OpenRecord):
+            made.__dict__.pop("_python", None)  # that is for any sizes
             made._native = self._native.at(values, lambda *inputs: tuple(made._python.run(list(inputs))))
         elif self._native is None:
             made._python = self._python.at(values)

@@ -19,7 +19,7 @@ MOST_REGIONS = 24
 MOST_FAILURES = 6  # sets of sizes whose numbers were needed, before nobody tries any more
 
 
-class Region:
+class _Member:
     """Something with `at(values)`, and for which sizes it holds."""
 
     def __init__(self, made: Any, facts: Facts) -> None:
@@ -50,7 +50,7 @@ class Family:
     def __init__(self, graph: Graph, facts: Facts, make: Callable[[Graph, Facts], Any],
                  otherwise: Callable[[Graph], Any] = lambda graph: None) -> None:
         self.graph, self.facts, self.make, self.otherwise = graph, facts, make, otherwise
-        self.regions: list[Region] = []
+        self.regions: list[_Member] = []
         self.failures: list[str] = []
         self.possible = True
         self._lock = threading.RLock()
@@ -59,11 +59,17 @@ class Family:
         """What the graph is for values of the atoms, by number."""
         roots = tuple([sizes.get(atom.number, atom.hint) for atom in self.facts.atoms if atom.parts is None])
         region = next((region for region in self.regions if region.holds(*roots)), None) or self._new(sizes, roots)
-        if region is not None:
-            return region.at(sizes, roots)
+        try:
+            if region is not None:
+                return region.at(sizes, roots)
+        except Exception as error:
+            if _config.raise_internal_errors:
+                raise
+            self.regions, self.possible = [], False
+            self.failures.append(f"{type(error).__name__}: {error}")
         return self.otherwise(Values(self.facts, sizes).graph(self.graph))
 
-    def _new(self, sizes: Mapping[int, int], roots: tuple[int, ...]) -> Region | None:
+    def _new(self, sizes: Mapping[int, int], roots: tuple[int, ...]) -> _Member | None:
         with self._lock:
             if not self.possible or len(self.regions) >= MOST_REGIONS:
                 return None
@@ -80,7 +86,7 @@ class Family:
                 self.possible = False
                 return None
             facts.open = False
-            region = Region(made, facts)
+            region = _Member(made, facts)
             if not region.holds(*roots):
                 raise AssertionError("a program that does not hold for the sizes that it was made for")
             self.regions = [region, *self.regions]
