@@ -123,6 +123,7 @@ def test_winograd(window, n, groups, channels, filters, height, width, above, be
     slow = in_double(conv.conv, x, w, bias, **params)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(allocator, "empty", poisoned)
+        patch.setattr(winograd, "COPIED", 1)  # arrays that lie otherwise sample by sample
         fast = winograd.conv(x, w, bias, out, stride, (above, beside), groups)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-6 * max(1, np.abs(slow).max()))
     if stride == 1:
@@ -131,6 +132,7 @@ def test_winograd(window, n, groups, channels, filters, height, width, above, be
         slow = in_double(conv.conv_weight, x, g, kernel=(3, 3), **params)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(allocator, "empty", poisoned)
+            patch.setattr(winograd, "COPIED", 1)
             fast = winograd_weights.conv_weight(x, g, (above, beside), groups)
         np.testing.assert_allclose(fast, slow, rtol=0, atol=4e-6 * max(1, np.abs(slow).max()))
         # The transpose, of an image with less padding.

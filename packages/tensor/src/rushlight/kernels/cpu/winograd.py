@@ -13,7 +13,7 @@ whether it met one, and then sums over windows say which outputs it reaches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
@@ -23,6 +23,7 @@ import numpy as np
 from rushlight.kernels.cpu import allocator, gemm_kernels, native, winograd_source
 from rushlight.kernels.cpu.conv_loop import NOTHING, Sizes, scratch, tile_of
 from rushlight.kernels.cpu.conv_plan import GRAIN
+from rushlight.kernels.cpu.copy import assign
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
 
@@ -32,6 +33,8 @@ TRANSFORMED, PRODUCTS = 288 << 10, 10 << 10
 FEWEST, MOST = 96, 128
 # The length of sums that a tile of `gemm` adds up before it writes them.
 DEPTH = 256
+# Elements of images that are copied at a time where they lie otherwise (channels last): 8 MiB.
+COPIED = 1 << 21
 
 
 class _Plan(NamedTuple):
@@ -155,20 +158,43 @@ def conv(
 ) -> np.ndarray | None:  # fmt: skip
     """`conv` with square filters, or with stride 1 the transpose of one that has `2 * padding` less around it. None
     where something is not finite."""
-    threads = get_num_threads()
-    if x.strides[-1] != x.itemsize:
-        x = np.ascontiguousarray(x)
+    threads, finite = get_num_threads(), True
     if transposed:
         sizes = _Sizes(w.shape[1] * groups, w.shape[0] // groups, groups, w.shape[-1], stride, transposed)
     else:
         sizes = _Sizes(w.shape[0], w.shape[1], groups, w.shape[-1], stride, transposed)
     y = allocator.empty((x.shape[0], sizes.filters, *out), x.dtype)
-    steps = tuple([step // x.itemsize for step in x.strides[:3]])
-    plan = _plan((x.shape, steps), sizes, out, padding, threads, bias is not None)
-    added = NOTHING if bias is None else np.ascontiguousarray(bias)
-    memory, words = scratch(plan.slot, threads, x.dtype)
-    run_kernel(
-        _loop(stride, 7 - sizes.taps), plan.tasks, plan.grain, plan.layout, y, x, _transformed(w, sizes), added,
-        memory, words,
-    )  # fmt: skip
-    return None if words[2] else y
+    filters, added = _transformed(w, sizes), NOTHING if bias is None else np.ascontiguousarray(bias)
+    for first, last in samples_at_a_time(x):
+        images = by_rows(x[first:last])
+        plan = _plan(places(images), sizes, out, padding, threads, bias is not None)
+        memory, words = scratch(plan.slot, threads, x.dtype)
+        run_kernel(
+            _loop(stride, 7 - sizes.taps), plan.tasks, plan.grain, plan.layout, y[first:last], images, filters, added,
+            memory, words,
+        )  # fmt: skip
+        finite &= not words[2]
+    return y if finite else None
+
+
+def samples_at_a_time(*arrays: np.ndarray) -> Iterator[tuple[int, int]]:
+    """All samples, or so many that the copies of arrays whose rows do not lie along the memory stay small."""
+    samples = arrays[0].shape[0]
+    copied = sum([x.size for x in arrays if x.strides[-1] != x.itemsize])
+    step = max(1, samples * COPIED // max(copied, COPIED))
+    for first in range(0, samples, step):
+        yield first, min(first + step, samples)
+
+
+def by_rows(x: np.ndarray) -> np.ndarray:
+    """The array, copied where its rows do not lie along the memory."""
+    if x.strides[-1] == x.itemsize:
+        return x
+    result = allocator.empty(x.shape, x.dtype)
+    assign(result, x)
+    return result
+
+
+def places(x: np.ndarray) -> tuple[Sizes, Sizes]:
+    """Shape and element strides but for the last."""
+    return x.shape, tuple([step // x.itemsize for step in x.strides[:3]])

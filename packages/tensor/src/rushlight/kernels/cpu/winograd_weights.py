@@ -19,12 +19,13 @@ from rushlight.kernels.cpu.conv_loop import Sizes, scratch, tile_of
 from rushlight.kernels.cpu.conv_source import CLAIM, reading
 from rushlight.kernels.cpu.pool import get_num_threads
 from rushlight.kernels.cpu.team import run_kernel
+from rushlight.kernels.cpu.winograd import by_rows, places, samples_at_a_time
 from rushlight.kernels.cpu.winograd_source import evaluate
 
 # Tiles that are multiplied at a time, channels and filters whose products a task adds up.
 TILES, CHANNELS, FILTERS = 48, 64, 64
 # Tasks that the sums are cut into, whatever the number of threads; tiles that a task has at least.
-TASKS, LEAST = 16, 256
+TASKS, LEAST = 16, 192
 
 # `chunk`: tiles of a task; `line`: between lines at one point and the next; `tap_pitch`, `input_pitch`, `pitch`:
 # between all that is at one point and the next of the gradient, the input and their products.
@@ -216,16 +217,16 @@ def pays(
     )
 
 
-def _laid_out(x: np.ndarray) -> tuple[Sizes, Sizes]:
-    return x.shape, tuple([step // x.itemsize for step in x.strides[:3]])
-
-
 def conv_weight(x: np.ndarray, grad: np.ndarray, padding: Sizes, groups: int) -> np.ndarray:
     """`conv_weight` of 3 x 3 filters with stride 1."""
-    threads = get_num_threads()
-    x, grad = (np.ascontiguousarray(array) if array.strides[-1] != array.itemsize else array for array in (x, grad))
-    plan = _plan(_laid_out(x), _laid_out(grad), groups, padding, threads)
-    result = allocator.empty((plan.chunks, grad.shape[1], x.shape[1] // groups, 3, 3), x.dtype)
-    memory, words = scratch(plan.slot, threads, x.dtype)
-    run_kernel(_loop(), plan.tasks, 1, plan.layout, result, x, grad, memory, words)
-    return result[0] if plan.chunks == 1 else result.sum(axis=0)
+    threads, total = get_num_threads(), None
+    for first, last in samples_at_a_time(x, grad):
+        images, gradients = by_rows(x[first:last]), by_rows(grad[first:last])
+        plan = _plan(places(images), places(gradients), groups, padding, threads)
+        result = allocator.empty((plan.chunks, grad.shape[1], x.shape[1] // groups, 3, 3), x.dtype)
+        memory, words = scratch(plan.slot, threads, x.dtype)
+        run_kernel(_loop(), plan.tasks, 1, plan.layout, result, images, gradients, memory, words)
+        part = result[0] if plan.chunks == 1 else result.sum(axis=0)
+        total = part if total is None else total + part
+    assert total is not None, "there are samples, or no work"
+    return total
