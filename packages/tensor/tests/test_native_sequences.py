@@ -55,6 +55,7 @@ FUNCTIONS = {
     "broadcasting": (lambda x, y: (x * y + 2) / (1 + np.abs(y)), [(4, 1, 5), (3, 1)], [(4, 3, 5)]),
     "choice": (lambda x, y: np.where(x < y, 1, np.where(np.isnan(x), y, x)), [(6, 5), (5,)], [(6, 5)]),
     "least": (lambda x: np.minimum.reduce(x, axis=-1) * -0.5, [(5, 9)], [(5,)]),
+    "float64 inside": (lambda x: (x.astype(np.float64) / 3).sum(axis=1).astype(np.float32), [(4, 5)], [(4,)]),
     "sum of many": (lambda x: np.add.reduce(np.square(x), axis=1), [(3, 700)], [(3,)]),
 }
 
@@ -106,7 +107,8 @@ def _moved(x):
 
 @pytest.mark.parametrize("function", [
     lambda x: x, lambda x: x.reshape(-1).reshape(x.shape), _written, _endless,
-    lambda x: x + np.add.reduce(x, axis=0), lambda x: x * x.astype(np.float64), lambda x: np.cumsum(x, axis=1),
+    lambda x: x + np.add.reduce(x, axis=0), lambda x: x * x.astype(np.float64) > 0,
+    lambda x: x.astype(np.int32), lambda x: np.cumsum(x, axis=1),
     lambda x: np.asarray(x) * 2, lambda x: x[::-1] * 2, lambda x: np.zeros((3, 4), np.float32),
     lambda x: x + float(x.sum()), lambda x: np.add(x, x, where=x > 0), lambda x: x.T + 1, lambda x: x + np.arange(4),
     lambda x: np.where(x > 0, x, 1j), lambda x: np.add.accumulate(x), lambda x: (x + 1).reshape(4, 3),

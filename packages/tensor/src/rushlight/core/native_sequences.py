@@ -86,9 +86,9 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return np.true_divide(total, self.size // total.size)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        if dtype != self.dtype or copy:
-            raise Untraced
-        return self
+        if dtype == self.dtype:
+            return np.positive(self) if copy else self
+        return self.notes.converted(self, np.dtype(dtype))
 
     def reshape(self, *shape: Any) -> Traced:
         sizes = _sizes(self.size, shape)
@@ -202,6 +202,13 @@ class _Notes:
         self._step(words, [x.place for x in values], strides)
         return out
 
+    def converted(self, x: Traced, dtype: np.dtype) -> Traced:
+        """The other size of float."""
+        what = {"fd": q.WIDEN, "df": q.NARROW}.get(x.dtype.char + dtype.char)
+        if what is None:
+            raise Untraced
+        return self._noted(what, (0, 0), [x], dtype, None)
+
     def holds(self, x: Traced) -> bool:
         """A branch, which is taken to be that of True: where it is not, Python has to do the call."""
         if x.dtype != bool or x.shape:
@@ -263,6 +270,7 @@ def sequence(
         operands, given = zip(*[_operand(notes, k, m, number) for k, m in enumerate(metas)])
         found = function(*operands, *params)
         made = (found,) if isinstance(found, Traced) else tuple(found)
+        made = tuple([x.astype(m.numpy, copy=False) for x, m in zip(made, outs, strict=True)])
         native = _build(plan, notes, given, made, outs)
     except Exception:  # whatever it was, Python's plan meets it, too, or knows better
         return plan

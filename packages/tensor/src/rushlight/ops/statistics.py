@@ -11,6 +11,7 @@ from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dims
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.variance import variance
@@ -29,6 +30,7 @@ def _infer_var(input: Meta, *, dim: tuple[int, ...], keepdim: bool, correction: 
     return meta(input.dtype.to_real(), reduced_shape(input.shape, dim, keepdim), None, input.device)
 
 
+@of_loops
 def _var(array: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: Correction) -> np.ndarray:
     return variance(array, dim, correction).reshape(reduced_shape(array.shape, dim, keepdim))
 
@@ -51,7 +53,7 @@ std_op = reduction(
     "std",
     _infer_var,
     errors=lambda: [ErrorSample((np.arange(3),), ((0,), False, 1), RuntimeError, "floating point")],
-    numpy=lambda *arguments: np.sqrt(_var(*arguments)),
+    numpy=of_loops(lambda *arguments: np.sqrt(_var(*arguments))),
     doc="Standard deviation over dimensions.",
     samples=lambda: reduced_samples(0),
     reference=lambda *arguments: np.sqrt(_reference(*arguments)),

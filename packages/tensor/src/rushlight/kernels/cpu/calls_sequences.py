@@ -15,7 +15,7 @@ from rushlight.kernels.cpu.calls_objects import (
     known,
     new_array,
 )
-from rushlight.kernels.cpu.machine import call, put_word, stack, word
+from rushlight.kernels.cpu.machine import call, put_double, put_single, put_word, real, single, stack, word
 
 # SEQUENCE: the record begins as that of LOOP does, with arguments and constants. From word PLACES on, a descr, a number
 # of dimensions and their address for each result, the place of each temporary in a block on the stack, and the steps.
@@ -28,7 +28,8 @@ MOST_VALUES, MOST_RESULTS, BLOCK_BYTES = 48, 4, 16384
 # begins with, whether there is one, the number of rows, and the size of an element; PICK_ONE the size of an element.
 # HOLDS goes on if a bool is true. FROM_ROWS copies an element of each row, at the places that the second operand says,
 # INTO_ROWS puts them back; both have the number of elements in a row, of rows, and the size of an element.
-EACH, FOLD_ROWS, PICK_ONE, HOLDS, FROM_ROWS, INTO_ROWS = range(6)
+# WIDEN and NARROW make float64 of float32, and back.
+EACH, FOLD_ROWS, PICK_ONE, WIDEN, NARROW, HOLDS, FROM_ROWS, INTO_ROWS = range(8)
 KIND, FUNCTION, CONTEXT, COUNT, INNER, MIDDLE, OUTER, FIRST_VALUE = range(8)
 FROM_FIRST, ROWS, SIZE = COUNT, MIDDLE, OUTER
 VALUE_WORDS, STEP_WORDS = 4, 24
@@ -105,9 +106,22 @@ def run_step(table, step, pointers):
                 put_word(now + 8 * k, word(pointers + 8 * word(own)) + start)
             if kind == EACH:
                 call(word(step + 8 * FUNCTION), now, step + 8 * INNER, steps, word(step + 8 * CONTEXT))
-            else:
+            elif kind == PICK_ONE:
                 pick_each(table, now, steps, word(step + 8 * INNER), word(step + 8 * CONTEXT))
+            else:
+                convert_each(now, steps, word(step + 8 * INNER), kind)
     return True
+
+
+def convert_each(now, steps, n, kind):
+    """Elements in the other size of float."""
+    for e in range(n):
+        source, to = word(now) + e * word(steps), word(now + 8) + e * word(steps + 8)
+        if kind == WIDEN:
+            put_double(to, single(source))
+        else:
+            put_single(to, real(source))
+    return 0
 
 
 def look(table, step, pointers, kind):

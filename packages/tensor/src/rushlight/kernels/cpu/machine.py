@@ -1,12 +1,13 @@
 """Machine code from Python functions that work with memory: addresses and numbers, `if`, loops, calls.
 
-`compile_function` translates a function, and those that it calls, to LLVM. All values are 64-bit
-words, but for what `real` and `call_real` give, which are doubles. A variable keeps the type of its first value. The
-operations on memory are the functions here, which exist for the translation only:
+`compile_function` translates a function, and those that it calls, to LLVM. All values are 64-bit words, but for what
+`real`, `single` and `call_real` give, which are doubles. A variable keeps the type of its first value. The operations
+on memory are the functions here, which exist for the translation only:
 
-`word(a)`, `half(a)`, `real(a)`: the word, the low half of a word, the double at an address; `put_word(a, x)`,
-`put_half`, `put_short`, `put_byte`, `put_double`, `put_single` write there; `stack(n)` is the address of n words that
-live as long as the call; `call(f, ...)` and `call_real(f, ...)` call a C function of words by its address.
+`word(a)`, `half(a)`, `real(a)`, `single(a)`: the word, the low half of a word, the double, the float32 at an address;
+`put_word(a, x)`, `put_half`, `put_short`, `put_byte`, `put_double`, `put_single` write there; `stack(n)` is the address
+of n words that live as long as the call; `call(f, ...)` and `call_real(f, ...)` call a C function of words by its
+address.
 
 numba would take 5 s for what takes 0.1 s so: it has no types to find out here.
 """
@@ -26,7 +27,7 @@ from rushlight.kernels.cpu import jit, objects, store
 from rushlight.kernels.cpu.fingerprint import fingerprint_of_all
 
 _WORD, _BIT, _REAL = ir.IntType(64), ir.IntType(1), ir.DoubleType()
-_READ = {"word": _WORD, "half": ir.IntType(32), "real": _REAL}
+_READ = {"word": _WORD, "half": ir.IntType(32), "real": _REAL, "single": ir.FloatType()}
 _WRITE = {
     "put_word": _WORD, "put_half": ir.IntType(32), "put_short": ir.IntType(16), "put_byte": ir.IntType(8),
     "put_double": _REAL, "put_single": ir.FloatType(),
@@ -43,7 +44,7 @@ def _only_here(*args: Any) -> Any:
     raise NotImplementedError("this function exists in machine code only")
 
 
-word = half = real = _only_here
+word = half = real = single = _only_here
 put_word = put_half = put_short = put_byte = put_double = put_single = _only_here
 stack = call = call_real = _only_here
 
@@ -277,6 +278,8 @@ class _Body:
         args = [self.value(x) for x in expression.args]
         if name in _READ:
             found = self.builder.load(self.builder.inttoptr(args[0], _READ[name].as_pointer()), align=1)
+            if name == "single":
+                return self.builder.fpext(found, _REAL)
             return self.builder.zext(found, _WORD) if name == "half" else found
         if name in _WRITE:
             return self.builder.store(
