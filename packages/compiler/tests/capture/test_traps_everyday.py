@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import rushlight
-import rushlight.nn as nn
 
 
 def numbers(*shape):
@@ -107,6 +106,8 @@ def test_objects_that_copy_themselves_are_left_to_eager_execution(check, kind):
 
 
 def test_a_deepcopy_of_a_parameter_is_left_to_eager_execution(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net = nn.Linear(2, 2)
         net.weight.data.fill_(1.0)
@@ -321,6 +322,8 @@ def test_data_that_is_changed_in_place(check):
 
 
 def test_steps_that_compute_the_loss_themselves(check):
+    pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         w = numbers(3).requires_grad_()
         optimizer = rushlight.optim.SGD([w], 0.1)
@@ -342,6 +345,8 @@ def test_steps_that_compute_the_loss_themselves(check):
 
 
 def test_averages_of_parameters_by_state_dict(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net = nn.Linear(2, 1)
         for p in net.parameters():
@@ -367,6 +372,8 @@ def test_averages_of_parameters_by_state_dict(check):
 
 
 def test_a_decision_before_and_a_value_after_a_step(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net, count = nn.Linear(2, 1), rushlight.tensor(0)
         for p in net.parameters():

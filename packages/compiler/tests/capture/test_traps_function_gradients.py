@@ -3,7 +3,6 @@
 import pytest
 
 import rushlight
-import rushlight.nn as nn
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 
@@ -81,6 +80,8 @@ class Two(Function):
 
 @pytest.mark.parametrize("function", [Swish, Exp])
 def test_gradients_come_from_the_backward_of_the_function(check, function):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net = nn.Linear(3, 2)
         for p in net.parameters():

@@ -3,7 +3,8 @@
 import pytest
 
 import rushlight
-import rushlight.nn as nn
+
+nn = pytest.importorskip("rushlight.nn")
 
 
 def numbers(*shape):

@@ -200,6 +200,8 @@ def test_numbers_too_large_to_be_added_in_a_tensor(check):
 
 
 def test_means_of_models(check):
+    pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net = torch.nn.Linear(2, 1)
         for p in net.parameters():

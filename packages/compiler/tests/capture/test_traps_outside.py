@@ -10,7 +10,6 @@ import warnings
 import pytest
 
 import rushlight
-import rushlight.nn as nn
 
 
 def numbers(*shape):
@@ -65,6 +64,8 @@ def test_generators_are_put_back_where_a_call_runs_eagerly(check):
 
 
 def test_actions_of_an_agent(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         random.seed(4)
         net = nn.Linear(2, 3)
@@ -126,6 +127,8 @@ def test_clocks(check):
 
 
 def test_steps_that_are_timed(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         net, times = nn.Linear(2, 1), []
         for p in net.parameters():

@@ -3,8 +3,6 @@
 import pytest
 
 import rushlight
-import rushlight.nn as nn
-import rushlight.nn.functional as F
 from rushlight.func import (
     functional_call,
     grad,
@@ -17,6 +15,9 @@ from rushlight.func import (
     vjp,
     vmap,
 )
+
+nn = pytest.importorskip("rushlight.nn")
+F = nn.functional
 
 
 def numbers(*shape):

@@ -3,8 +3,6 @@
 import pytest
 
 import rushlight
-import rushlight.nn as nn
-import rushlight.nn.functional as F
 from rushlight.compiler.graph.text import parse, text
 from rushlight.compiler.graph.verify import verify
 
@@ -75,6 +73,8 @@ def test_gradients_through_masks(check):
 
 
 def test_a_step_on_masked_words(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         words, head = nn.Embedding(5, 3), nn.Linear(3, 5)
         for p in (*words.parameters(), *head.parameters()):
@@ -83,7 +83,7 @@ def test_a_step_on_masked_words(check):
 
         def step(ids, mask):
             optimizer.zero_grad()
-            loss = F.cross_entropy(head(words(ids)[mask]), ids[mask])
+            loss = nn.functional.cross_entropy(head(words(ids)[mask]), ids[mask])
             loss.backward()
             optimizer.step()
             return loss.item()
@@ -97,6 +97,8 @@ def test_a_step_on_masked_words(check):
 
 
 def test_other_sizes_change_nothing_before_they_are_seen(check):
+    nn = pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         norm, seen = nn.BatchNorm1d(2), []
         rushlight.manual_seed(0)
@@ -138,6 +140,8 @@ def test_ever_new_sizes_are_given_up(check):
 
 
 def test_what_is_left_to_eager_execution(check):
+    pytest.importorskip("rushlight.nn")
+
     def scenario(compile):
         w = tensor(1.0, -1.0).requires_grad_()
         optimizer = rushlight.optim.SGD([w], 0.5)
