@@ -126,10 +126,11 @@ def _known(plans: dict, tensors: Any, dim: Any) -> Callable | None:
 def _join(op: Op, plans: dict, tensors: list[Tensor], given: Any, dim: int) -> Tensor:
     """Run an op and note its plan under the dimension as it was given."""
     result = op.apply(tuple(tensors), (dim,))
-    if not HANDLERS and given.__class__ is int:
+    plan = op.plans.get(plan_key(tuple(tensors), (dim,)))  # none where a handler has answered that is gone by now
+    if plan is not None and not HANDLERS and given.__class__ is int:
         if len(plans) >= PLAN_LIMIT:
             plans.clear()
-        plans[(*[x._meta for x in tensors], given)] = op.plans[plan_key(tuple(tensors), (dim,))]
+        plans[(*[x._meta for x in tensors], given)] = plan
     return result
 
 
