@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.compiler import _config
+from rushlight.compiler import _config, _logs
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.lazy import tier
 from rushlight.core import dispatch
+from rushlight.core.op import REGISTRY
+from rushlight.core.results import wrap_any
 from rushlight.core.tensor import Tensor
 
 
@@ -237,6 +239,13 @@ def test_errors_come_at_their_lines():
                     at in [entry.lineno + 1 for entry in info.traceback]
 
 
+def test_the_log_names_the_breaks(monkeypatch, capsys):
+    monkeypatch.setattr(_logs, "_wanted", frozenset({"breaks"}))
+    lazily(lambda x: (x + 1).sum().item())(matrix())
+    text = capsys.readouterr().err
+    assert "[breaks]" in text and "2 operations ran together" in text and "a value is looked at" in text
+
+
 def test_nothing_is_lost_when_the_call_fails(observe):
     class Box:
         pass
@@ -247,6 +256,34 @@ def test_nothing_is_lost_when_the_call_fails(observe):
         raise KeyError("stop")
 
     alike(f, matrix, Box, observe=observe)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_every_operation(observe, grad):
+    """On operands that wait; what may fail for some values, among them all that must be refused, fails as it does."""
+    waited = 0
+    for op in [op for op in REGISTRY.values() if op.operands and not op.random]:
+        for sample in [*list(op.samples())[:2], *op.errors()]:
+
+            def f(*operands, op=op, params=sample.params):
+                held = [x.clone() if isinstance(x, Tensor) else x for x in operands]
+                found = op.apply(tuple(held), params)
+                results = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, Tensor)]
+                sums = [x.abs().sum() for x in results if x.requires_grad]
+                if not sums:
+                    return found, held
+                leaves = [x for x in operands if isinstance(x, Tensor) and x.requires_grad]
+                return found, held, sums, torch.autograd.grad(sum(sums), leaves, allow_unused=True)
+
+            def operand(x):
+                if not isinstance(x, np.ndarray):
+                    return x
+                made = wrap_any(np.array(x))
+                return made.requires_grad_() if grad and made.dtype.is_inexact else made
+
+            makers = [lambda x=x: operand(x) for x in sample.operands]
+            waited += alike(f, *makers, calls=1, observe=observe).compiled
+    assert waited > 200
 
 
 # Gradients

@@ -43,7 +43,7 @@ class SharedMemory(mmap.mmap):
 
 
 def _attached(handle: Any) -> Storage:
-    return Storage(np.frombuffer(SharedMemory.of(handle.detach()), np.uint8))
+    return Storage(np.frombuffer(SharedMemory.of(handle.detach()), np.uint8), exposed=True)
 
 
 def _sent(storage: Storage) -> tuple:

@@ -10,7 +10,8 @@ from rushlight.kernels.cpu.allocator import Loan
 class Storage:
     """Memory shared by a tensor and its views, with the counter of in-place changes.
 
-    `exposed` says that code outside rushlight (numpy, DLPack) holds the memory too, so it may change unseen.
+    `exposed` says that code outside rushlight (numpy, DLPack, another process) holds the memory too, so it may change
+    unseen.
     """
 
     __slots__ = ("base", "version", "exposed", "__weakref__")

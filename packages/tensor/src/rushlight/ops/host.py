@@ -62,7 +62,7 @@ def share_memory_(input: Tensor) -> Tensor:
     from rushlight.core.shared import SharedMemory  # few programs need it, and multiprocessing takes time to load
 
     m, size = input._meta, input.storage().nbytes()
-    shared = Storage(np.frombuffer(SharedMemory.made(size), np.uint8))
+    shared = Storage(np.frombuffer(SharedMemory.made(size), np.uint8), exposed=True)
     shared.base[:size] = input.storage().bytes
     moved = over_storage(shared, input.storage_offset(), m.shape, m.strides, m.dtype)
     set_memory(input, moved._array, m, shared)
