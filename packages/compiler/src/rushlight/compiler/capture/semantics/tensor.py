@@ -158,8 +158,8 @@ def _into(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, V
     if (a._meta.shape, a._meta.dtype, a._meta.device) != (b._meta.shape, b._meta.dtype, b._meta.device):
         raise Abort("out= of another form than the result")
     if b._parent is not None or b._origin is not None or any(x._meta.requires_grad for x in (a, b, *operands)) or any(
-            x._root is a._root for x in operands):
-        raise Abort("out= with gradients, views, or an operand")
+            x._root is a._root for x in operands) or 0 in a._meta.strides:
+        raise Abort("out= with gradients, views, an operand, or elements that may share memory")
     a.copy_(b)
     return out
 
