@@ -149,7 +149,7 @@ def test_memory_that_is_taken_over_twice():
 
 def test_memory_that_the_line_after_a_part_takes_over_and_reads():
     graph = Graph()
-    x, weight, y = [graph.input(meta(F32, shape)) for shape in ((64, 10), (10, 128), (64, 128))]
+    x, weight, y = [graph.input(meta(F32, shape)) for shape in ((64, 10), (10, 512), (64, 512))]
     product = graph.call(prims.matmul, (graph.call(prims.relu, (x,)), weight))
     graph.output([graph.call(prims.gelu_backward, (product, y))])
     program, inputs = Program(graph), inputs_of(graph)

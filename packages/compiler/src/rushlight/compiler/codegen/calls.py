@@ -13,6 +13,7 @@ from rushlight.compiler.codegen.source import Source
 from rushlight.compiler.graph.ir import Node, Value
 from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower import small
+from rushlight.compiler.lower.affine import is_one_kernel
 from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
 from rushlight.core.meta import Meta, below, meta
@@ -97,7 +98,7 @@ def _product(source: Source, node: Node) -> bool:
         source.call("product", kernel, [0, tasks, words, a, b, out, added, numbers], node.op.name)
         return True
     if node.op is prims.linear:
-        return False
+        return is_one_kernel(node) and _affine(source, node)
     a, b = node.inputs
     if not (isinstance(a, Value) and isinstance(b, Value)) or out.meta.dtype not in small.PLAIN or not out.meta.numel:
         return False
@@ -125,6 +126,20 @@ def _product(source: Source, node: Node) -> bool:
         source.line(f"{function}({first}, {second}, {target}{extra})", node)
     else:
         source.line(f"{target} = {function}({first}, {second})", node)
+    return True
+
+
+def _affine(source: Source, node: Node) -> bool:
+    """An affine map as a product whose tiles begin with the bias."""
+    (x, weight, bias), out = node.inputs, node.outputs[0]
+    rows = out.meta.numel // out.meta.shape[-1]
+    left, right = (rows, x.meta.shape[-1]), (rows, out.meta.shape[-1])
+    source.owned.add(out)
+    source.line(f"{source.name(out)} = {source.empty(out.meta)}")
+    function = source.hold("large_matmul", blas.matmul)
+    reshaped = f"{source.name(x)}.reshape({source.text(left)}), {source.name(weight)}.T"
+    target = f"{source.name(out)}.reshape({source.text(right)})"
+    source.line(f"{function}({reshaped}, {target}, {source.name(bias)})", node)
     return True
 
 
