@@ -148,3 +148,31 @@ def somebody_notices(traps: list[Callable]) -> Callable[[], bool]:
         return False
 
     return fails
+
+
+@pytest.fixture
+def lazily() -> Callable:
+    """Compiles a function with its operations put off, and run by a backend."""
+    return lambda fn, programs="eager": rushlight.compile(fn, backend="lazy", options={"programs": programs})
+
+
+@pytest.fixture
+def alike(lazily: Callable) -> Callable:
+    """Calls a function eagerly and with operations put off, and compares arguments and results."""
+
+    def compare(fn: Callable, *make: Callable, calls: int = 3, programs: str = "eager") -> Any:
+        compiled = lazily(fn, programs)
+        for _ in range(calls):
+            pair = []
+            for f in (fn, compiled):
+                given = [m() for m in make]
+                rushlight.manual_seed(0)
+                try:
+                    result = f(*given)
+                except Exception as error:
+                    result = type(error).__name__, str(error)
+                pair.append(observed((given, result)))
+            assert pair[0] == pair[1]
+        return compiled._rushlight_state.tier
+
+    return compare

@@ -22,10 +22,6 @@ from rushlight.core.results import wrap_any
 from rushlight.core.tensor import Tensor
 
 
-def lazily(fn, programs: str = "eager"):
-    return torch.compile(fn, backend="lazy", options={"programs": programs})
-
-
 @pytest.fixture(autouse=True)
 def programs_at_once(monkeypatch):
     """Make programs of pieces when they come for the first time."""
@@ -47,29 +43,8 @@ def waits(x: Tensor) -> bool:
     return False
 
 
-def alike(fn, *make, calls: int = 3, programs: str = "eager", observe=None):
-    """Call a function eagerly and lazily, and compare what is to be seen of arguments and results."""
-    compiled = lazily(fn, programs)
-    for _ in range(calls):
-        pair = []
-        for f in (fn, compiled):
-            given = [m() for m in make]
-            torch.manual_seed(0)
-            try:
-                result = f(*given)
-            except Exception as error:
-                result = type(error).__name__, str(error)
-            pair.append(observe((given, result)))
-        assert pair[0] == pair[1]
-    return compiled._rushlight_state.tier
-
-
 def matrix():
     return torch.arange(6.0).reshape(2, 3)
-
-
-def leaf():
-    return matrix().div(4).requires_grad_()
 
 
 # The traps of the primary tier, with this one.
@@ -78,7 +53,7 @@ NOT_FOR_THIS_TIER = {"test_many_variants_end_in_eager", "test_stance", "test_ful
                      "test_nothing_of_the_first_call_is_kept_alive"}  # they look at what was captured
 
 
-def test_all_traps(check, traps, observe):
+def test_all_traps(check, traps, observe, lazily):
     class Lazy(type(check)):
         def compile(self, fn=None, **options):
             return lazily if fn is None else lazily(fn)
@@ -96,7 +71,7 @@ def test_all_traps(check, traps, observe):
 # What waits, and until when
 
 
-def test_operations_wait_and_run_together(observe):
+def test_operations_wait_and_run_together(alike):
     seen = []
 
     def f(x, y):
@@ -106,7 +81,7 @@ def test_operations_wait_and_run_together(observe):
         seen.append(waits(z))
         return z.exp() - total
 
-    made = alike(f, matrix, matrix, observe=observe)
+    made = alike(f, matrix, matrix)
     assert seen[2:4] == [True, False]
     assert [(b.calls, b.why) for b in made.breaks.values()] == [(3, "a value is looked at"), (2, "the call ends")]
     assert made.compiled == 2
@@ -120,15 +95,15 @@ def test_operations_wait_and_run_together(observe):
     lambda x: x.is_leaf, lambda x: str(x.grad_fn), lambda x: torch.equal(x, x + 0), lambda x: x.unique().tolist(),
     lambda x: logging.getLogger("nowhere").warning("%s", x), lambda x: max(x.view(-1)).item(), lambda x: 3.0 in x,
 ])
-def test_looking(look, observe):
+def test_looking(look, alike):
     def f(x):
         y = x * 2
         return look(y) if look(y) is not None else 0, y + 1, x
 
-    alike(f, matrix, observe=observe)
+    alike(f, matrix)
 
 
-def test_what_is_written_meanwhile(observe):
+def test_what_is_written_meanwhile(observe, alike, lazily):
     array = np.arange(3.0, dtype=np.float32)
 
     def in_place(x):
@@ -169,7 +144,7 @@ def test_what_is_written_meanwhile(observe):
         return y, x
 
     for f in (in_place, by_numpy, data, resized, out, mapped):
-        alike(f, matrix, observe=observe)
+        alike(f, matrix)
     array[:] = 0
     expected = [observe(shared(torch.zeros(3))) for _ in range(3)]
     array[:] = 0
@@ -177,7 +152,7 @@ def test_what_is_written_meanwhile(observe):
     assert [observe(compiled(torch.zeros(3))) for _ in range(3)] == expected
 
 
-def test_views(observe):
+def test_views(alike):
     def f(x):
         a = x * 2
         b, c = a.view(-1), a.t()
@@ -188,19 +163,19 @@ def test_views(observe):
         e = (x + 1).view(3, 2)
         return a, b, c, parts[1], d, b2, e.t(), e.t().is_contiguous(), a._version, [r.sum() for r in e]
 
-    alike(f, matrix, observe=observe)
+    alike(f, matrix)
 
     def of_nothing(x):
         y = x * 2
         y[5]
         return y
 
-    alike(of_nothing, matrix, observe=observe)
+    alike(of_nothing, matrix)
 
 
-def test_numbers(observe):
+def test_numbers(alike, lazily):
     for number in (0.0, -0.0, 1, True, math.nan, math.inf, 2.5):
-        alike(lambda x, n=number: (x * n, n / (x + 1), x == n, x.int() * n), matrix, observe=observe)
+        alike(lambda x, n=number: (x * n, n / (x + 1), x == n, x.int() * n), matrix)
     compiled = lazily(lambda x, n: x / n)
     assert str(compiled(torch.ones(1), 0.0).item()) == "inf" and str(compiled(torch.ones(1), -0.0).item()) == "-inf"
     many = lazily(lambda x, n: (x * n + n).exp())
@@ -211,7 +186,7 @@ def test_numbers(observe):
 # Errors
 
 
-def test_errors_come_at_their_lines():
+def test_errors_come_at_their_lines(lazily):
     def shapes(x):
         y = x + 1
         z = y + 2
@@ -239,14 +214,14 @@ def test_errors_come_at_their_lines():
                     at in [entry.lineno + 1 for entry in info.traceback]
 
 
-def test_the_log_names_the_breaks(monkeypatch, capsys):
+def test_the_log_names_the_breaks(monkeypatch, capsys, lazily):
     monkeypatch.setattr(_logs, "_wanted", frozenset({"breaks"}))
     lazily(lambda x: (x + 1).sum().item())(matrix())
     text = capsys.readouterr().err
     assert "[breaks]" in text and "2 operations ran together" in text and "a value is looked at" in text
 
 
-def test_nothing_is_lost_when_the_call_fails(observe):
+def test_nothing_is_lost_when_the_call_fails(alike):
     class Box:
         pass
 
@@ -255,11 +230,11 @@ def test_nothing_is_lost_when_the_call_fails(observe):
         box.z = box.y.t() * 2
         raise KeyError("stop")
 
-    alike(f, matrix, Box, observe=observe)
+    alike(f, matrix, Box)
 
 
 @pytest.mark.parametrize("grad", [False, True])
-def test_every_operation(observe, grad):
+def test_every_operation(grad, alike):
     """On operands that wait; what may fail for some values, among them all that must be refused, fails as it does."""
     waited = 0
     for op in [op for op in REGISTRY.values() if op.operands and not op.random]:
@@ -282,149 +257,14 @@ def test_every_operation(observe, grad):
                 return made.requires_grad_() if grad and made.dtype.is_inexact else made
 
             makers = [lambda x=x: operand(x) for x in sample.operands]
-            waited += alike(f, *makers, calls=1, observe=observe).compiled
+            waited += alike(f, *makers, calls=1).compiled
     assert waited > 200
-
-
-# Gradients
-
-
-def test_gradients_of_held_results(observe):
-    def f(w, x):
-        h = (x * w).tanh()
-        view = h.view(-1)
-        out = (h * 2).exp()
-        loss = (out.mean() + view.sum()) * 2
-        seen = []
-        h.register_hook(seen.append)
-        out.retain_grad()
-        by_h, by_out, by_w = torch.autograd.grad(loss, [h, out, w], retain_graph=True)
-        loss.backward()
-        return h, out, loss, by_h, by_out, by_w, seen, out.grad, w.grad
-
-    for programs in ("eager", "aot_eager"):
-        alike(f, leaf, matrix, observe=observe, programs=programs)
-
-
-def test_passes_through_one_piece(observe):
-    def one_after_the_other(w, x):
-        h = x * w
-        a, b = h.exp().sum(), h.sin().sum()
-        a.backward(retain_graph=True)
-        b.backward()
-        return w.grad, a, b
-
-    def freed(w, x):
-        h = (x * w).exp()
-        a, b = h.sum(), (h * 2).sum()
-        a.backward()
-        b.backward()
-
-    def independent(w, x):
-        a, b = (x * w).exp().sum(), (x * w).sin().sum()
-        a.backward()
-        b.backward()
-        return w.grad
-
-    def in_part(w, x):
-        v = torch.ones(2, 3, requires_grad=True)
-        loss = ((x * w).exp() + (x * v).exp()).sum()
-        return torch.autograd.grad(loss, w), torch.autograd.grad(loss, v)
-
-    def twice_the_same(w, x):
-        loss = (x * w).exp().sum()
-        return torch.autograd.grad(loss, w), torch.autograd.grad(loss, w)
-
-    def saves_nothing(w, x):
-        loss = (w + x).sum()
-        loss.backward()
-        loss.backward()
-        return w.grad
-
-    def second(w, x):
-        loss = (x * w).exp().sum()
-        (g,) = torch.autograd.grad(loss, w, create_graph=True)
-        (g * g).sum().backward()
-        return w.grad, g
-
-    def changed(w, x):
-        y = (x * w).exp()
-        z = y.sum()
-        y.mul_(2)
-        z.backward()
-
-    def quietly(w, x):
-        z = (x * w * w).sum()
-        w.data.mul_(2)
-        z.backward()
-        return w.grad
-
-    def without(w, x):
-        y = x * w
-        with torch.no_grad():
-            mean = y.mean() * 2
-            flat = y.view(-1)
-        z = y.detach() * w
-        return y - mean, z, flat, flat.requires_grad, y.grad_fn.name(), z.grad_fn.name()
-
-    for f in (one_after_the_other, freed, independent, in_part, twice_the_same, saves_nothing, second, changed,
-              quietly, without):
-        for programs in ("eager", "aot_eager"):
-            alike(f, leaf, matrix, observe=observe, programs=programs)
-
-
-def test_a_training_step_with_prints(observe, capsys):
-    nn = pytest.importorskip("rushlight.nn")
-
-    def training(compile):
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 3))
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        log = []
-
-        def step(x, y):
-            optimizer.zero_grad()
-            out = model(x)
-            loss = nn.functional.cross_entropy(out, y)
-            print("loss", loss.item() > 0)
-            loss.backward()
-            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            log.append((float(norm) > 0, out.detach().numpy().shape))
-            optimizer.step()
-            return loss.detach()
-
-        step = compile(step)
-        losses = [step(torch.randn(6, 4), torch.randint(0, 3, (6,))) for _ in range(4)]
-        return losses, log, model.state_dict(), [p.grad for p in model.parameters()]
-
-    expected = training(lambda f: f)
-    text = capsys.readouterr().out
-    assert observe(training(lazily)) == observe(expected)
-    assert capsys.readouterr().out == text
-    compiled = training(lambda f: lazily(f, "inductor"))
-    for a, b in zip(compiled[0], expected[0]):
-        torch.testing.assert_close(a, b)
-
-
-def test_transforms(observe):
-    func = pytest.importorskip("rushlight.func")
-
-    def f(x):
-        y = x * 2
-
-        def g(r):
-            return (r * y).exp().sum()
-
-        return func.vmap(g)(x[:, None]), func.grad(g)(x), func.jvp(g, (x,), (y,)), func.jacrev(torch.sin)(y[0])
-
-    for programs in ("eager", "aot_eager"):
-        alike(f, matrix, observe=observe, programs=programs)
 
 
 # Other calls, threads, memory
 
 
-def test_compiled_functions_inside(observe):
+def test_compiled_functions_inside(alike, lazily):
     inner = torch.compile(lambda x: (x * 2).sum(), backend="eager")
     deeper = lazily(lambda x: x + 1)
 
@@ -432,11 +272,11 @@ def test_compiled_functions_inside(observe):
         y = x + 1
         return inner(y) + deeper(y), y
 
-    alike(f, matrix, observe=observe)
+    alike(f, matrix)
     assert inner._rushlight_state.entries and not inner._rushlight_state.aborts
 
 
-def test_threads_wait_for_what_they_read(observe):
+def test_threads_wait_for_what_they_read(alike):
     def f(x):
         y, seen = x + 1, []
         thread = threading.Thread(target=lambda: seen.append((y * 2).tolist()))
@@ -448,7 +288,7 @@ def test_threads_wait_for_what_they_read(observe):
         writer.join()
         return y, z, x, seen
 
-    alike(f, matrix, observe=observe)
+    alike(f, matrix)
 
 
 def test_writers_wait_for_what_runs(monkeypatch, observe):
@@ -476,7 +316,7 @@ def test_writers_wait_for_what_runs(monkeypatch, observe):
     assert observe(compiled(x)) == observe(f(z))
 
 
-def test_threads_on_one_function():
+def test_threads_on_one_function(lazily):
     compiled = lazily(lambda x, n: ((x + n) * 2).exp().sum(), "inductor")
     wrong = []
 
@@ -494,7 +334,7 @@ def test_threads_on_one_function():
     assert not wrong
 
 
-def test_finalizers_and_generators(observe):
+def test_finalizers_and_generators(observe, lazily):
     class Last:
         def __init__(self, x, log):
             self.x, self.log, self.me = x, log, self
@@ -523,7 +363,7 @@ def test_finalizers_and_generators(observe):
         assert observe(list(got[3]())) == observe(list(expected[3]()))  # runs when the call has ended
 
 
-def test_memory_goes_when_the_calls_have_run():
+def test_memory_goes_when_the_calls_have_run(lazily):
     refs = []
 
     def f(x):
@@ -541,7 +381,7 @@ def test_memory_goes_when_the_calls_have_run():
         assert all(r() is None for r in refs)
 
 
-def test_default_dtype_and_modes(observe):
+def test_default_dtype_and_modes(alike):
     def f(x):
         y = x.int() * 1.5
         torch.set_default_dtype(torch.float64)
@@ -552,12 +392,12 @@ def test_default_dtype_and_modes(observe):
         return y, z, w
 
     try:
-        alike(f, matrix, observe=observe)
+        alike(f, matrix)
     finally:
         torch.set_default_dtype(torch.float32)
 
 
-def test_endless_programs_run_one_by_one(monkeypatch, observe):
+def test_endless_programs_run_one_by_one(monkeypatch, alike):
     monkeypatch.setattr(_config, "LAZY_PROGRAMS", 3)
 
     def f(x):
@@ -569,7 +409,7 @@ def test_endless_programs_run_one_by_one(monkeypatch, observe):
             x = x * 1
         return x
 
-    assert alike(f, matrix, observe=observe).compiled == 3
+    assert alike(f, matrix).compiled == 3
 
 
 # Below the primary tier

@@ -94,11 +94,12 @@ class Session:
             if opened is not None:
                 return self._search(op, opened, params)
             found = trie.child(node, op, operands, params, recording, refs, [x._meta for x in new])
+            if found is not None:
+                found.take = taking(found, tuple([x.__class__ for x in new]))
             if len(node.children) < trie.MOST_CHILDREN:
                 node.children[key] = found
             if found is None:
                 return self.at_once(op, operands, params)
-            found.take = taking(found, tuple([x.__class__ for x in new]))
         node.latest = found
         results = []
         for m in found.metas:
@@ -171,7 +172,7 @@ def _is_plain(kind: type) -> bool:
     return found
 
 
-_OPEN = frozenset(("add", "sub", "mul", "div"))  # where a number is the same as a 0-dim tensor of it
+_OPEN = frozenset(("add", "sub", "mul", "true_divide"))  # where a number is the same as a 0-dim tensor of it
 
 
 def _opened(node: Node, key: tuple, operands: tuple) -> tuple | None:

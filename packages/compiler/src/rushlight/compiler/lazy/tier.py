@@ -22,6 +22,7 @@ LEAST_TIME = 50e-6  # seconds that eager calls must take for others to be tried
 TRIES = 3  # calls that are timed either way
 LEAST_GAIN = 0.9  # how long lazy calls may take at most, relative to eager ones
 MOST_IN_VAIN = 8  # lazy calls that may want programs which are not there yet
+MOST_BREAKS = 512  # different ends of pieces that are remembered
 
 
 class Break(NamedTuple):
@@ -113,6 +114,9 @@ class Tier:
 
     def _note(self, node: Node, why: str) -> None:
         if node not in self.breaks:
+            if len(self.breaks) >= MOST_BREAKS:  # a program with ever new pieces starts over instead of growing
+                self.roots.clear()
+                self.breaks.clear()
             made = self.breaks[node] = Break(why, _line(), node.depth)
             _logs.log("breaks", f"{self.name}: {made}")
 
