@@ -27,7 +27,8 @@ def test_random_changes(check, observe, block):
             assert wrong is None, f"seed {seed}: {wrong}"
 
 
-@pytest.mark.parametrize("value", [abs, int, [].append, slice(1), torch.ones, len, type("Plain", (), {})()], ids=repr)
+@pytest.mark.parametrize("value", [abs, int, [].append, slice(1), torch.ones, len, type("Plain", (), {})()],
+                         ids=["builtin", "class", "method", "slice", "function", "len", "object"])
 def test_truth_of_what_has_no_length(check, value):
     box = {"on": value}
     compiled = check.compile(lambda x: x if box["on"] else -x)
