@@ -144,10 +144,12 @@ def test_activations_of_all_layouts(dtype):
 
 def test_branches_are_those_of_the_operands():
     x, out = rushlight.ones(3, 4), meta(rushlight.float32, (3, 4))
-    plan, found = _native(lambda x: x * 2 if x.sum() > 0 else -x, [x], out)
+    plan, found = _native(lambda x: x * 2 if np.square(x).sum() > x.sum() else -x, [x], out)
     assert type(found) is BUILTIN
-    for value in (x, -x):
-        assert found(value).tolist() == plan(value).tolist() == (2 * x if value is x else x).tolist()
+    for value, expected in ((x * 3, x * 6), (x / 2, -x / 2)):
+        assert found(value).tolist() == plan(value).tolist() == expected.tolist()
+    plan, found = _native(lambda x: x * 2 if np.square(x).sum() < 0 else -x, [x], out)
+    assert found is plan, "what is never done natively"
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])

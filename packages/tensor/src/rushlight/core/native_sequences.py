@@ -35,7 +35,7 @@ class Untraced(Exception):
     """A function does what a sequence cannot say."""
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _refuse(*args: Any, **kwargs: Any) -> Any:
     raise Untraced
 
 
@@ -271,10 +271,10 @@ def sequence(
         found = function(*operands, *params)
         made = (found,) if isinstance(found, Traced) else tuple(found)
         made = tuple([x.astype(m.numpy, copy=False) for x, m in zip(made, outs, strict=True)])
-        native = _build(plan, notes, given, made, outs)
+        alone = _build(_refuse, notes, given, made, outs)
     except Exception:  # whatever it was, Python's plan meets it, too, or knows better
         return plan
-    return native if _alike(plan, native, metas) else plan
+    return _build(plan, notes, given, made, outs) if _alike(plan, alone, metas) else plan
 
 
 def _operand(notes: _Notes, k: int, m: Meta | None, number: np.dtype) -> tuple[Traced | None, tuple]:
@@ -329,7 +329,7 @@ def _reach(m: Meta) -> int:
 
 
 def _alike(plan: Callable, native: Callable, metas: tuple[Meta | None, ...]) -> bool:
-    """Do both give the same bits for random operands?"""
+    """Do both give the same bits for random operands, the native one without help?"""
     rng = np.random.default_rng(0)
 
     def example(m: Meta | None) -> Any:
