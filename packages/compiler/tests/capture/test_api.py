@@ -182,3 +182,13 @@ def test_code_for_the_array_api_is_captured_whole():
     x = torch.tensor([[1.0, 2.0], [3.0, 6.0], [8.0, 1.0]])
     result = torch.compile(standardize, fullgraph=True)(x)
     torch.testing.assert_close(result, (x - x.mean(0)) / x.std(0, correction=0))
+
+
+def test_compiled_modules_are_known_by_their_class():
+    nn = pytest.importorskip("rushlight.nn")
+    from rushlight._dynamo import OptimizedModule, optimize
+
+    model = nn.Linear(2, 2)
+    for compiled in (torch.compile(model, backend="eager"), optimize("eager", nopython=True)(model)):
+        assert isinstance(compiled, OptimizedModule) and isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule)
+    assert not isinstance(model, OptimizedModule)

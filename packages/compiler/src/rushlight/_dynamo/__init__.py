@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from math import inf
 from types import SimpleNamespace
 from typing import Any
 
-from rushlight.compiler import allow_in_graph, disable, explain, is_compiling, reset
+from rushlight.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    compile,
+    disable,
+    explain,
+    is_compiling,
+    list_backends,
+    register_backend,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
+from rushlight.compiler._module import module_class
 from rushlight.compiler.capture.sizes import DYNAMIC, MAYBE, RANGE, STATIC
+from rushlight.core import siblings
 
-__all__ = ["allow_in_graph", "config", "disable", "explain", "is_compiling", "mark_dynamic", "mark_static",
-           "maybe_mark_dynamic", "reset"]
+__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "explain",
+           "is_compiling", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize",
+           "register_backend", "reset", "set_stance", "substitute_in_graph"]
 
 # Switches that programs set. None has an effect: capture falls back by itself and keeps up to 8 variants a function.
 config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_limit=8, verbose=False)
@@ -61,3 +77,23 @@ def _dims(t: Any, index: int | Sequence[int]) -> list[int]:
         if not -t.ndim <= d < t.ndim:
             raise IndexError(f"mark_dynamic: the tensor has {t.ndim} dimensions, there is no dimension {d}")
     return [d % t.ndim for d in dims]
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False,
+             **options: Any) -> Any:
+    """The earlier form of `compile`: a decorator that compiles with a backend; `nopython` is `fullgraph`.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight._dynamo.optimize("eager")(lambda x: x + 1)(rushlight.ones(1))
+        tensor([2.])
+    """
+    return lambda model: compile(model, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "OptimizedModule":  # compiled modules are instances of it
+        return module_class(siblings.root_name("nn").Module)
+    if name == "eval_frame":  # asked for without an import
+        return import_module("rushlight._dynamo.eval_frame")
+    raise AttributeError(f"module 'rushlight._dynamo' has no attribute {name!r}")

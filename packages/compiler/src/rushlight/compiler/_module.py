@@ -11,11 +11,16 @@ _classes: dict[type, type] = {}
 
 def optimized_module(module: Any, base: type, compiled: Callable[[Callable], Callable]) -> Any:
     """A module that calls the compiled form of `module` and otherwise is `module`."""
-    cls = _classes.get(base)
-    if cls is None:
-        cls = _classes[base] = _make_class(base)
+    cls = module_class(base)
     original = module._orig_mod if type(module) is cls else module
     return cls(original, compiled)
+
+
+def module_class(base: type) -> Any:
+    """The class of compiled modules, made for the class of modules."""
+    if base not in _classes:
+        _classes[base] = _make_class(base)
+    return _classes[base]
 
 
 def _make_class(base: Any) -> type:
