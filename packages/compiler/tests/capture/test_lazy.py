@@ -477,6 +477,11 @@ def test_backend_lazy():
     assert "lazy" in torch.compiler.list_backends()
     with pytest.raises(RuntimeError, match="leave fullgraph away"):
         torch.compile(lambda x: x, backend="lazy", fullgraph=True)
+    torch.compiler.set_default_backend("lazy")
+    try:
+        assert torch.compile(lambda x: x + 1)._rushlight_state.lazy
+    finally:
+        torch.compiler.set_default_backend(None)
     module = pytest.importorskip("rushlight.nn").Linear(3, 2)
     x = matrix()
     torch.testing.assert_close(torch.compile(module, backend="lazy")(x), module(x))

@@ -186,7 +186,7 @@ def set_default_backend(backend: str | Callable | None) -> None:
         >>> rushlight.compiler.set_default_backend("eager")
         >>> rushlight.compiler.set_default_backend(None)
     """
-    if backend is not None:
+    if backend is not None and backend != "lazy":
         _lazy_backend(backend)
     _config.default_backend = "inductor" if backend is None else backend
 

@@ -1,4 +1,4 @@
-"""Readable logs: `RUSHLIGHT_LOGS=graph,guards,recompiles,kernels` prints what the compiler does to stderr."""
+"""Readable logs: `RUSHLIGHT_LOGS=graph,guards,recompiles,breaks` prints what the compiler does to stderr."""
 
 from __future__ import annotations
 
