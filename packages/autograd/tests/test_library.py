@@ -154,3 +154,80 @@ def test_operators_cast_in_regions():
     assert cast(x).dtype is rushlight.float32
     with rushlight.autocast("cpu", rushlight.bfloat16):
         assert cast(x).dtype is rushlight.bfloat16
+
+
+def test_gradients_belong_to_parameters_in_whatever_order_arguments_come():
+    def scaled(x, y, factor=2.0):
+        return x * y * factor
+
+    op = library.custom_op("test_library::scaled", scaled, mutates_args=())
+    needs = []
+
+    def save(ctx, inputs, output):
+        needs.append(ctx.needs_input_grad)
+        ctx.x, ctx.y, ctx.factor = inputs
+
+    def gradient(ctx, grad):
+        needs.append(ctx.needs_input_grad)
+        return grad * ctx.y * ctx.factor, grad * ctx.x * ctx.factor if ctx.needs_input_grad[1] else None, None
+
+    op.register_autograd(gradient, setup_context=save)
+    x, y = rushlight.ones(2, requires_grad=True), rushlight.full((2,), 3.0, requires_grad=True)
+    for result in (op(x, y), op(y=y, x=x), op(x, factor=2.0, y=y)):
+        assert [g.tolist() for g in rushlight.autograd.grad(result.sum(), (x, y))] == [[6.0, 6.0], [2.0, 2.0]]
+    op(x, y.detach()).sum().backward()
+    assert needs[-1] == (True, False, False) and len({len(n) for n in needs}) == 1
+
+    def kept(x, *, factor=2.0):
+        return x * factor
+
+    named = library.custom_op("test_library::named", kept, mutates_args=())
+
+    def save_named(ctx, inputs, keyword_only_inputs, output):
+        ctx.factor = keyword_only_inputs["factor"]
+
+    named.register_autograd(lambda ctx, grad: grad * ctx.factor, setup_context=save_named)
+    assert rushlight.autograd.grad(named(x, factor=5.0).sum(), x)[0].tolist() == [5.0, 5.0]
+
+
+def test_lists_of_tensors_have_gradients():
+    op = library.custom_op("test_library::total", lambda xs, k: (xs[0] + xs[1]) * k, mutates_args=())
+    needs = []
+
+    def save(ctx, inputs, output):
+        needs.append(ctx.needs_input_grad)
+        ctx.k = inputs[1]
+
+    op.register_autograd(lambda ctx, grad: ([grad * ctx.k, None], None), setup_context=save)
+    x = rushlight.ones(2, requires_grad=True)
+    op([x, rushlight.ones(2)], 3.0).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0] and needs == [([True, False], False)]
+    batch = rushlight.ones(4, 2)
+    assert rushlight.func.vmap(lambda a: op([a, a], 2.0))(batch).tolist() == (batch * 4).tolist()
+    writes = library.custom_op("test_library::writes", lambda xs: xs[0].numpy().fill(1), mutates_args=("xs",))
+    y = rushlight.zeros(2)
+    writes([y])
+    assert y._version == 1 and y.tolist() == [1.0, 1.0]
+
+
+def test_a_new_operator_has_nothing_of_an_earlier_one_of_its_name():
+    x = rushlight.ones(1, requires_grad=True)
+    first = library.custom_op("test_library::again", lambda x: x * 2, mutates_args=())
+    first.register_autograd(lambda ctx, grad: grad * 2)
+    second = library.custom_op("test_library::again", lambda x: x * 3, mutates_args=())
+    assert rushlight.ops.test_library.again is second and first(x).item() == 2 and second(x).item() == 3
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        second(x).backward()
+    for register in (library.register_autograd, library.register_fake, library.register_vmap):
+        with pytest.raises(RuntimeError, match="test_library::nobody does not exist"):
+            register("test_library::nobody", lambda *args: None)
+    with pytest.raises(ValueError, match=r"\['z'\] in mutates_args are not arguments"):
+        library.custom_op("test_library::other", lambda x: x, mutates_args=("z",))
+
+
+def test_checks_see_writes_beside_nan():
+    wrong = library.custom_op("test_library::hidden", lambda x: x.add_(1).clone(), mutates_args=())
+    with pytest.raises(library.OpCheckError, match="writes to an argument"):
+        library.opcheck(wrong, (rushlight.tensor([float("nan"), 1.0]),), test_utils="test_schema")
+    right = library.custom_op("test_library::whole", lambda x: x * 2, mutates_args=())
+    library.opcheck(right, (rushlight.tensor([float("nan"), 1.0]),), test_utils="test_schema")

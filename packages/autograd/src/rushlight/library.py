@@ -14,9 +14,10 @@ from typing import Any
 
 import rushlight
 from rushlight import Tensor, ops
+from rushlight._library.calls import Call, Differentiable, flattened
 from rushlight._library.check import OpCheckError, opcheck
 from rushlight._library.schema import infer_schema, mutated_names, signature_of
-from rushlight.autograd import Function, is_grad_enabled, no_grad
+from rushlight.autograd import is_grad_enabled, no_grad
 from rushlight.core import dispatch
 
 __all__ = ["CustomOpDef", "Library", "OpCheckError", "custom_op", "define", "impl", "impl_abstract", "infer_schema",
@@ -62,9 +63,13 @@ class CustomOpDef:
         if self._composed is not None:
             return self._composed(*args, **kwargs)
         values = [*args, *kwargs.values()]
-        recorded = is_grad_enabled() and any(map(_records, values)) and (self._apart or self._backward is not None)
-        if recorded or dispatch.current() is not None and any(isinstance(x, Tensor) for x in values):
-            return _Differentiable.apply(self, tuple(kwargs), *values)
+        tensors = [x for x in flattened(values)[0] if isinstance(x, Tensor)]
+        recorded = is_grad_enabled() and any(x.requires_grad for x in tensors) and (
+            self._apart or self._backward is not None)
+        if recorded or tensors and dispatch.current() is not None:
+            args, kwargs = self._in_order(args, kwargs)
+            flat, sequences = flattened([*args, *kwargs.values()])
+            return Differentiable.apply(*flat, Call(self, tuple(kwargs), sequences))
         with no_grad():
             return self._run(args, kwargs)
 
@@ -72,7 +77,7 @@ class CustomOpDef:
         """Compute it."""
         values = [*args, *kwargs.values()]
         kernel = self._kernel(values)
-        written = [x for name, x in self._arguments(kernel, args, kwargs).items() if name in self._mutated]
+        written = self._written(kernel, args, kwargs)
         before = [x._version for x in written]
         found = kernel(*args, **kwargs)
         for x, version in zip(written, before):
@@ -82,15 +87,29 @@ class CustomOpDef:
             self._check_apart(values, found)
         return found
 
-    def _arguments(self, kernel: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-        """The tensors among the arguments, by name, where some are written to."""
+    def _in_order(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """The arguments as gradients come for them: in the order of the parameters, with defaults; by name only those
+        that have no place.
+        """
+        kernel = self._kernel([*args, *kwargs.values()])
+        try:
+            signature = signature_of(kernel)
+        except ValueError:  # a builtin that does not tell
+            return args, kwargs
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _written(self, kernel: Callable, args: tuple, kwargs: dict) -> list[Tensor]:
+        """The tensors among the arguments that a call writes to."""
         if not self._mutated:
-            return {}
+            return []
         bound = signature_of(kernel).bind(*args, **kwargs).arguments
-        return {name: x for name, x in bound.items() if isinstance(x, Tensor)}
+        given = flattened([x for name, x in bound.items() if name in self._mutated])[0]
+        return [x for x in given if isinstance(x, Tensor)]
 
     def _check_apart(self, values: list, found: Any) -> None:
-        taken = {x.untyped_storage().data_ptr() for x in values if _has_memory(x)}
+        taken = {x.untyped_storage().data_ptr() for x in flattened(values)[0] if _has_memory(x)}
         for x in found if isinstance(found, (tuple, list)) else (found,):
             if not _has_memory(x):
                 continue
@@ -113,7 +132,7 @@ class CustomOpDef:
         return tuple(map(cast, args)), {key: cast(x) for key, x in kwargs.items()}
 
     def _kernel(self, values: list) -> Callable:
-        devices = {value.device.type for value in values if isinstance(value, Tensor)}
+        devices = {value.device.type for value in flattened(values)[0] if isinstance(value, Tensor)}
         for device in ("meta", *devices):
             if device in devices and device in self._kernels:
                 return self._kernels[device]
@@ -162,68 +181,34 @@ def _has_memory(x: Any) -> bool:
     return isinstance(x, Tensor) and bool(x.numel()) and x.device.type != "meta"
 
 
-def _records(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
-
-
 def _device(key: str | None) -> str:
     """The device type that a dispatch key or device name stands for."""
     lower = _ANY_DEVICE if key is None else key.lower()
     return {"compositeexplicitautograd": _ANY_DEVICE, "compositeimplicitautograd": _ANY_DEVICE}.get(lower, lower)
 
 
-class _Differentiable(Function):
-    """The call of an operator that is recorded, or made inside of a transform."""
-
-    @staticmethod
-    def forward(op: CustomOpDef, names: tuple[str, ...], *values: Any) -> Any:
-        return op._run(*_split(names, values))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        ctx._op, _, *values = inputs
-        if ctx._op._setup_context is not None:
-            ctx._op._setup_context(ctx, tuple(values), output)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple:
-        if ctx._op._backward is None:
-            raise RuntimeError(f"Trying to backward through {ctx._op} but no autograd formula was registered. Please "
-                               "use register_autograd to add one.")
-        found = ctx._op._backward(ctx, *grads)
-        return (None, None, *(found if isinstance(found, tuple) else (found,)))
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, op: CustomOpDef, names: tuple[str, ...], *values: Any) -> Any:
-        args, kwargs = _split(names, values)
-        if op._vmap is not None:
-            return op._vmap(info, in_dims[2:], *args, **kwargs)
-        made = []
-        for k in range(info.batch_size):
-            sample = [x if dim is None else x.select(dim, k) for x, dim in zip(values, in_dims[2:])]
-            args, kwargs = _split(names, tuple(sample))
-            made.append(op(*args, **kwargs))
-        if isinstance(made[0], (tuple, list)):
-            return tuple([rushlight.stack(column) for column in zip(*made)]), (0,) * len(made[0])
-        return rushlight.stack(made), 0
+def _made(qualname: str) -> CustomOpDef:
+    """A new operator, in the place of what had its name."""
+    made = CustomOpDef(qualname)
+    _DEFINED[qualname] = made
+    namespace, _, name = qualname.partition("::")
+    if not hasattr(ops, namespace):
+        setattr(ops, namespace, SimpleNamespace())
+    setattr(getattr(ops, namespace), name, made)
+    return made
 
 
-def _split(names: tuple[str, ...], values: tuple) -> tuple[tuple, dict]:
-    """Arguments by position and by name."""
-    count = len(values) - len(names)
-    return values[:count], dict(zip(names, values[count:]))
-
-
-def _named(op: str | CustomOpDef) -> CustomOpDef:
+def _named(op: str) -> CustomOpDef:
     """The operator of a name, made when it is first spoken of."""
+    return _DEFINED.get(op) or _made(op)
+
+
+def _known(op: str | CustomOpDef) -> CustomOpDef:
+    """The operator of a name. RuntimeError when there is none."""
     if isinstance(op, CustomOpDef):
         return op
     if op not in _DEFINED:
-        made = _DEFINED[op] = CustomOpDef(op)
-        namespace, _, name = op.partition("::")
-        if not hasattr(ops, namespace):
-            setattr(ops, namespace, SimpleNamespace())
-        setattr(getattr(ops, namespace), name, made)
+        raise RuntimeError(f"operator {op} does not exist; custom_op or define makes one")
     return _DEFINED[op]
 
 
@@ -248,7 +233,7 @@ def custom_op(
     """
 
     def enter(function: Callable) -> CustomOpDef:
-        op = _named(name)
+        op = _made(name)
         op.register_kernel(device_types, function)
         op.__doc__, op._apart = function.__doc__, True
         if schema is not None:
@@ -275,29 +260,29 @@ def impl(qualname: str, types: Any, func: Callable | None = None, *, lib: Any = 
 def register_kernel(op: str | CustomOpDef, device_types: Any, func: Callable | None = None, /, *, lib: Any = None
                     ) -> Callable:
     """Enter the function that computes an operator on device types; also as decorator."""
-    return _named(op).register_kernel(device_types, func)
+    return (_named(op) if isinstance(op, str) else op).register_kernel(device_types, func)
 
 
 def register_fake(op: str | CustomOpDef, func: Callable | None = None, /, **options: Any) -> Callable:
     """Enter the function that makes an operator's empty result, which meta tensors use; also as decorator."""
-    return _named(op).register_fake if func is None else _named(op).register_fake(func)
+    return _known(op).register_fake if func is None else _known(op).register_fake(func)
 
 
 def register_autograd(
     op: str | CustomOpDef, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None
 ) -> None:
     """Enter an operator's gradient: see `CustomOpDef.register_autograd`."""
-    _named(op).register_autograd(backward, setup_context=setup_context)
+    _known(op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_vmap(op: str | CustomOpDef, func: Callable | None = None, /, *, lib: Any = None) -> Callable:
     """Enter what `vmap` calls for an operator: see `CustomOpDef.register_vmap`; also as decorator."""
-    return _named(op).register_vmap(func)
+    return _known(op).register_vmap(func)
 
 
 def register_autocast(op: str | CustomOpDef, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
     """Cast floating-point arguments of an operator in regions of autocast."""
-    _named(op).register_autocast(device_type, cast_inputs)
+    _known(op).register_autocast(device_type, cast_inputs)
 
 
 def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None

@@ -36,10 +36,6 @@ def infer_schema(prototype_function: Callable, /, *, mutates_args: str | Iterabl
     signature = inspect.signature(prototype_function)
     hints = typing.get_type_hints(prototype_function)
     written = mutated_names(prototype_function, mutates_args)
-    unknown = sorted(set(written) - set(signature.parameters))
-    if unknown:
-        raise ValueError(f"infer_schema(func): {unknown} in mutates_args are not arguments of the function. Got func "
-                         f"with signature {signature})")
     parts, named = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -66,12 +62,17 @@ def infer_schema(prototype_function: Callable, /, *, mutates_args: str | Iterabl
 
 
 def mutated_names(function: Callable, mutates_args: str | Iterable[str]) -> tuple[str, ...]:
-    """The parameters that a function writes to; for "unknown" all."""
-    parameters = list(inspect.signature(function).parameters)
+    """The parameters that a function writes to; for "unknown" all. ValueError for names that it does not have."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters)
     if mutates_args == "unknown":
         return tuple(parameters)
     names = {mutates_args} if isinstance(mutates_args, str) else set(mutates_args)
-    return tuple([*[name for name in parameters if name in names], *sorted(names - set(parameters))])
+    unknown = sorted(names.difference(parameters))
+    if unknown:
+        raise ValueError(f"infer_schema(func): {unknown} in mutates_args are not arguments of the function. Got func "
+                         f"with signature {signature})")
+    return tuple([name for name in parameters if name in names])
 
 
 def _default(value: Any) -> str:
@@ -104,5 +105,6 @@ def _result(kind: Any, signature: inspect.Signature) -> str:
             return f"({', '.join(map(str, found))})"
     made = _text(kind)
     if made is None:
-        raise ValueError(f"infer_schema(func): Return has unsupported type {kind}. Got func with signature {signature})")
+        raise ValueError(f"infer_schema(func): Return has unsupported type {kind}. Got func with signature "
+                         f"{signature})")
     return made
