@@ -94,6 +94,22 @@ def test_wrong_targets_raise_as_they_do_eagerly():
     torch.testing.assert_close(found, cross_entropy(x, right).tanh())
 
 
+def test_wrong_targets_in_memory_that_was_taken_over_raise():
+    """Run again from memory that the part has written to, 2 - t would be a class."""
+
+    def loss(x, t):
+        t = t * 1 + 1
+        scores = (x.T.contiguous() * t).cumsum(1)
+        two = scores[0, 0].long() * 0 + 2
+        return cross_entropy(scores.T.contiguous() * 1, two - t)
+
+    compiled, x, t = torch.compile(loss, fullgraph=True), torch.ones(64, 4), -(torch.arange(64) % 2)
+    torch.testing.assert_close(compiled(x, t), loss(x, t))
+    t[3] = 2
+    with pytest.raises(IndexError, match="Target -1 is out of bounds"):
+        compiled(x, t)
+
+
 @pytest.mark.parametrize("width", [8, 128])  # the second takes long enough to let other threads run meanwhile
 def test_calls_on_several_threads(width):
     graph = Graph()

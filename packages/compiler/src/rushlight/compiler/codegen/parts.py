@@ -56,6 +56,11 @@ class Part:
             value = self.same[value]
         return value
 
+    def overwrites(self) -> bool:
+        """Does the part write to memory of the outside? Then Python cannot run it again because a check fails."""
+        made = set(self.made)
+        return any(self.root(value) not in made for value in self.same)
+
     def takes(self, m: Meta) -> bool:
         """Can a value with this metadata be made inside?"""
         size = m.numel * m.dtype.itemsize

@@ -174,7 +174,7 @@ class Source:
     def check(self, wrong: Value, function: Callable, *values: Value) -> None:
         """Call a function of values, which raises, when the first word of `wrong` is not 0."""
         text = f"if {self.name(wrong)}[0]: {self.hold('checked', function)}({self.listed([*values])})"
-        if not self.native:
+        if not self.native or self.part is not None and self.part.overwrites():
             self.line(text)
         else:
             self.add_step(Step("check", 0, [wrong]), text)
