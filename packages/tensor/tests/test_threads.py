@@ -13,7 +13,7 @@ import traceback
 import pytest
 
 import rushlight
-from rushlight.core import devices, dispatch
+from rushlight.core import devices, dispatch, fork
 from rushlight.core.op import HANDLERS
 
 N = 200
@@ -159,3 +159,33 @@ def test_a_forked_child_is_in_the_blocks_of_its_own_thread_only():
         leave.set()
         thread.join()
     assert devices.defaults == [devices.cpu] and not HANDLERS
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_locks_of_objects_are_open_in_a_forked_child_unless_it_holds_them():
+    free, ours, theirs = fork.Lock(), fork.Lock(), fork.Lock()
+    held, leave = threading.Event(), threading.Event()
+
+    def other():
+        with theirs:
+            held.set()
+            leave.wait()
+
+    def look(i):
+        found = [lock._lock.acquire(blocking=False) for lock in (free, ours, theirs)]
+        for lock, mine in zip((free, ours, theirs), found, strict=True):
+            if mine:
+                lock._lock.release()
+        return found
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    held.wait()
+    try:
+        with ours:
+            assert at_once(look, 1) == [[True, False, False]]
+            assert in_child(lambda: at_once(look, 1) == [[True, False, True]]) == 0
+    finally:
+        leave.set()
+        thread.join()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 import threading
 
 import pytest
 
 import rushlight as torch
+from rushlight.compiler._compiled import Compiled
+from rushlight.compiler.capture.sized import Sized
 
 BACKENDS = ["eager", "inductor"]
 
@@ -114,6 +117,37 @@ def test_fork_after_use(backend):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("rushlight.utils.data") is None, reason="needs rushlight-data")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("cls, name", [(Compiled, "_capture"), (Sized, "_make")])
+def test_fork_while_another_thread_makes_a_program(cls, name, monkeypatch):
+    making, done, make = threading.Event(), threading.Event(), getattr(cls, name)
+
+    def slowly(*args):
+        if threading.current_thread() is not threading.main_thread():
+            making.set()
+            done.wait(60)
+        return make(*args)
+
+    compiled = torch.compile(lambda x: (x * 2).sum(0))
+    for rows in (5, 6):
+        compiled(torch.ones(rows, 3))
+    monkeypatch.setattr(cls, name, slowly)
+    x = torch.ones(8, 3, dtype=torch.float64 if cls is Compiled else torch.float32)
+    thread = threading.Thread(target=compiled, args=(x[:7],))
+    thread.start()
+    assert making.wait(60)
+
+    def work():
+        signal.alarm(30)  # it would wait for ever for a thread that is not there
+        return compiled(x).tolist() == [16.0] * 3
+
+    status = in_child(work)
+    done.set()
+    thread.join()
+    assert status == 0
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_inside_a_loader_worker():
     from rushlight.utils.data import DataLoader

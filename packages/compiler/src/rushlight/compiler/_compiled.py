@@ -14,6 +14,7 @@ from rushlight.compiler.capture.capture import MISS, Abort, Entry, Reason, captu
 from rushlight.compiler.capture.sizes import ConstraintViolationError, Policy
 from rushlight.compiler.lazy.tier import Tier
 from rushlight.core.dispatch import PUTTING_OFF, at_once
+from rushlight.core.fork import Lock
 from rushlight.core.recording import RECORDINGS, Site
 
 
@@ -33,7 +34,7 @@ class Compiled:
         self.decides = True
         self.outcomes = 0  # decisions that came out in a way for which there is no variant, nor will be
         self.tried = threading.local()  # the paths that the calls of this thread are trying
-        self.lock = threading.RLock()
+        self.lock = Lock()
 
     @property
     def name(self) -> str:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
@@ -25,6 +24,7 @@ from rushlight.compiler.capture.regions import surrounding
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.values import Values
+from rushlight.core.fork import Lock
 from rushlight.core.meta import Meta
 from rushlight.core.op import HANDLERS, prims
 from rushlight.core.tensor import Tensor, wrap
@@ -45,7 +45,7 @@ class Region:
         parts = partition(joint_graph(graph), as_tape)
         self._compile, self._parts = compile_pure, parts
         self._backward: dict[tuple[int, ...], Any] = {}  # by the outputs whose gradients came
-        self._lock = threading.Lock()
+        self._lock = Lock()
         forward = compile_pure(parts.forward)
         self.forward = getattr(forward, "consume", forward)
         self.inputs, self.count = len(graph.inputs), len(graph.outputs)
@@ -97,7 +97,7 @@ class Region:
         del made.__dict__["graph"]
         made._again_at = lambda: values.graph(self.graph)
         made.tangents = [values.meta(m) for m in self.tangents]
-        made._compile, made._backward, made._lock = compile_pure, {}, threading.Lock()
+        made._compile, made._backward, made._lock = compile_pure, {}, Lock()
         forward = compile_pure(self.parts.forward)
         made.forward = getattr(forward, "consume", forward)
         members = {"__slots__": (), "region": made, "outputs": made.count}

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.graph.symbolic import Sym
+from rushlight.core.fork import Lock
 from rushlight.core.generator import Generator, default_generator
 from rushlight.core.op import Op
 
-_one_capture = threading.RLock()
+_one_capture = Lock()
 _WORD = (1 << 64) - 1
 
 
@@ -50,14 +51,14 @@ class Draws:
         self._thread = 0
 
     def __enter__(self) -> Draws:
-        _one_capture.acquire()
+        _one_capture.__enter__()
         self._thread = threading.get_ident()
         default_generator.__dict__["take"] = self._take
         return self
 
     def __exit__(self, *exception: object) -> None:
         default_generator.__dict__.pop("take", None)
-        _one_capture.release()
+        _one_capture.__exit__()
 
     def _take(self, counters: Any) -> tuple[int, int]:
         if threading.get_ident() != self._thread:

@@ -9,7 +9,6 @@ for one, also that each op infers from the new metadata exactly what the symbols
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.symbolic import Sym, has_symbols
 from rushlight.compiler.graph.values import Values
+from rushlight.core.fork import Lock
 from rushlight.core.meta import Meta
 from rushlight.core.op import meta_of
 
@@ -62,7 +62,7 @@ class Sized:
         self._views = [node for graph in graphs for node in graph.nodes
                        if node.op.kind == "view" and has_symbols((node.inputs[1:], node.params))]
         self._once: dict[tuple, None] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # where to find the value of each atom that is a size: the first dimension that is this atom alone
         self._sizes = {terms[0]: (i, d) for i, m in reversed([*enumerate(inputs)]) for d, n in enumerate(m.shape)
                        if type(n) is Sym and len(terms := next(iter(n.terms))) == 1 and len(n.terms) == 1}

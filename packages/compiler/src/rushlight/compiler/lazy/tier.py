@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from rushlight.compiler.lazy.program import Backend, Program
 from rushlight.compiler.lazy.session import Session
 from rushlight.compiler.lazy.trie import Node
 from rushlight.core import dispatch, dtypes
+from rushlight.core.fork import Lock
 from rushlight.core.op import STACK, WATCHERS
 
 EAGER_FIRST = 2  # calls that run eagerly before anything is tried: the first ones prepare many things
@@ -41,7 +41,7 @@ class Tier:
 
     def __init__(self, name: str, backend: Backend, options: dict) -> None:
         self.name, self.backend, self.options = name, backend, options
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.forget()
 
     def forget(self) -> None:
