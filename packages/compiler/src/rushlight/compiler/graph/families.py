@@ -6,7 +6,6 @@ for a region of sizes, and so does what is made with them. For sizes outside of 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from rushlight.compiler import _config, _logs
 from rushlight.compiler.graph.facts import Facts, Fixed
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.values import Values, reopened
+from rushlight.core.fork import Lock
 
 MOST_REGIONS = 24
 MOST_FAILURES = 6  # sets of sizes whose numbers were needed, before nobody tries any more
@@ -26,19 +26,20 @@ class _Member:
         self.made, self.facts = made, facts
         guards = [f"({facts.guard_text(guard, _name)})" for guard in facts.guards.values()]
         self.holds = _function(facts, " and ".join(guards) or "True")
-        self._symbols: list[Any] = []
-        self._compute: Callable[..., tuple] | None = None
+        # Symbols whose numbers were needed, and a function that computes these: one thing, since threads share it.
+        self._known: tuple[list[Any], Callable[..., tuple]] | None = None
 
     def at(self, sizes: Mapping[int, int], order: tuple[int, ...]) -> Any:
         """What it is for some sizes."""
         values = Values(self.facts, sizes)
-        if self._compute is not None:
-            values.known.update(zip(self._symbols, self._compute(*order)))
+        if self._known is not None:
+            symbols, compute = self._known
+            values.known.update(zip(symbols, compute(*order), strict=True))
         found = self.made.at(values)
-        if self._compute is None:  # the next sizes will need the same numbers
-            self._symbols = [*values.known]
-            texts = "".join([f"{self.facts.text(sym.terms, _name)}, " for sym in self._symbols])
-            self._compute = _function(self.facts, f"({texts})")
+        if self._known is None:  # the next sizes will need the same numbers
+            symbols = [*values.known]
+            texts = "".join([f"{self.facts.text(sym.terms, _name)}, " for sym in symbols])
+            self._known = symbols, _function(self.facts, f"({texts})")
         return found
 
 
@@ -53,7 +54,7 @@ class Family:
         self.regions: list[_Member] = []
         self.failures: list[str] = []
         self.possible = True
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     def at(self, sizes: Mapping[int, int]) -> Any:
         """What the graph is for values of the atoms, by number."""
