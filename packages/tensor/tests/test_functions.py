@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight._higher_order_ops import scan
 from rushlight.core.front import EXPORTS
 
 
@@ -51,6 +52,8 @@ def test_hash_is_the_exclusive_or_of_the_bits():
 def test_control_flow_runs_eagerly():
     start = (rushlight.tensor(0), rushlight.ones(2))
     assert rushlight.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, 2 * x), start)[1].tolist() == [8, 8]
+    made = scan(lambda c, x: (c + x, rushlight.stack([c, x, x])), rushlight.zeros(2), rushlight.ones(2, 4), dim=-1)[1]
+    assert made.shape == (3, 4, 2) and made[0].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
     with pytest.raises(RuntimeError, match="one element"):
         rushlight.cond(rushlight.tensor([True, False]), rushlight.sin, rushlight.cos, (rushlight.ones(1),))
 

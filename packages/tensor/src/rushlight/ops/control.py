@@ -84,7 +84,8 @@ def scan(combine_fn: Callable, init: Any, xs: Any, *, dim: int = 0, reverse: boo
     if not _leaves(init):
         raise RuntimeError("scan() operator requires init leaves.")
     carry, made = _steps(combine_fn, init, _each(lambda x: _first(x, dim, reverse, "scan"), xs))
-    return carry, _each(lambda y: _back(y, dim, reverse), made)
+    place = dim % _leaves(xs)[0].ndim  # of the tensors in xs: what is made of them may have more dimensions
+    return carry, _each(lambda y: _back(y, place, reverse), made)
 
 
 def map(f: Callable, xs: Any, *args: Any) -> Any:
