@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import enum
 import math
 import operator
 
+import numpy as np
 import pytest
 
 import rushlight
@@ -13,6 +15,8 @@ import rushlight
 nn = pytest.importorskip("rushlight.nn")
 fx = pytest.importorskip("rushlight.fx")
 F = nn.functional
+float64 = rushlight.float64
+Kind = enum.IntEnum("Kind", ["ONE"])
 taken = F.relu  # a function that the program took out of its module
 
 
@@ -190,3 +194,29 @@ def test_two_modules_of_one_trace_are_apart():
     add.update_arg(1, 5)
     other.recompile()
     assert [m(rushlight.zeros(())).item() for m in (traced, other)] == [1.0, 5.0]
+
+
+def test_code_means_what_the_graph_says():
+    """Numbers that print otherwise than they are, and names that something else has already."""
+    x = rushlight.tensor([1.0, 2.0, 3.0])
+    assert fx.symbolic_trace(lambda x: operator.pow(-2, x))(x).tolist() == [-2.0, 4.0, -8.0]
+    assert fx.symbolic_trace(lambda x: x * Kind.ONE * np.float64(2))(x).tolist() == [2.0, 4.0, 6.0]
+    assert fx.symbolic_trace(lambda rushlight, slice, self: rushlight.to(float64)[1:] + slice[:2] + self[0])(
+        x, x, x).tolist() == [4.0, 6.0]
+    model = nn.Module()
+    model.add_module("lambda", nn.Identity())
+    model.add_module("a\"b", nn.Identity())
+    graph = fx.Graph()
+    y = graph.call_module("a\"b", (graph.call_module("lambda", (graph.placeholder("x"),)),))
+    graph.output(graph.call_function(dict, (), {"class": y}))
+    assert fx.GraphModule(model, graph)(x)["class"] is x
+
+
+@pytest.mark.parametrize("name", ["x=print()", "x: print()", "*", "lambda", ""])
+def test_code_in_the_place_of_names_does_not_run(name):
+    graph = fx.Graph()
+    node = graph.placeholder("x")
+    node.target = node.name = name
+    graph.output(1)
+    with pytest.raises(ValueError, match="none in Python"):
+        fx.GraphModule(nn.Module(), graph)

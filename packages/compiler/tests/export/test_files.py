@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.export import export, load, register_dataclass, save
+from rushlight.export import Dim, export, load, register_dataclass, save
+from rushlight.export.checked import read_graph
+from rushlight.export.symbols import facts_from_json, reader
 
 nn = pytest.importorskip("rushlight.nn")
 
@@ -214,7 +216,7 @@ HOSTILE = {
     "bad JSON": {"signature.json": lambda x: x[:-3]},
     "deep JSON": {"signature.json": lambda x: b"[" * 100_000},
     "no dict": {"signature.json": lambda x: b"[1]"},
-    "later format": with_json(lambda s: s.update(format=2)),
+    "later format": with_json(lambda s: s.update(format=99)),
     "tensor number": with_json(lambda s: s["state_dict"].update({"seen": 99})),
     "negative number": with_json(lambda s: s["state_dict"].update({"seen": -1})),
     "dunder target": with_json(lambda s: s["inputs"][0].update(target="../../x")),
@@ -326,3 +328,53 @@ def test_operations_that_a_model_would_not_use_stay_in_bounds(size, offset):
     run = load(io.BytesIO(edited(program, {"graph.txt": lambda _: source.encode()}))).module()
     with pytest.raises(RuntimeError, match="out of bounds"):
         run(rushlight.ones(4))
+
+
+@pytest.mark.parametrize("name", ["x=print()", "x: print()", "x y", "lambda", ""])
+def test_names_of_values_are_no_code(name):
+    """`graph_module` makes Python code with these names."""
+    program = stored(export(lambda x, y: y + 1, (rushlight.ones(2), rushlight.ones(2))))
+
+    def edit(source):
+        signature = json.loads(source)
+        signature["inputs"][0]["name"] = name
+        return json.dumps(signature).encode()
+
+    with pytest.raises(RuntimeError, match="no name of a value"):
+        load(io.BytesIO(edited(program, {"signature.json": edit})))
+    named = {"class": rushlight.ones(2), "a\u00b2": rushlight.ones(2)}
+    strange = export(lambda **x: x["class"] + x["a\u00b2"], (), named)
+    assert load(io.BytesIO(stored(strange))).graph_module is not None
+
+
+def test_small_files_do_not_become_large_programs():
+    """Graphs that each call the next one twice, sizes that are powers of sums, and sizes of sizes: 2 ** 60 of each."""
+    first = "  v1 = gt(v0, 0)  # bool[1]\n  v2 = any(v1, dim=(0,), keepdim=False, dtype=bool)  # bool[]\n"
+    graphs = [f"(v0: float32[1]):\n{first}  v3 = cond(v2, v0, true_fn=g{k}, false_fn=g{k})  # float32[1]\n  return v3\n"
+              for k in range(1, 61)]
+    source = "".join([f"graph{f' g{k}' if k else ''}{body}" for k, body in enumerate(
+        [*graphs, "(v0: float32[1]):\n  return v0\n"])])
+    with pytest.raises(ValueError, match="cannot read"):
+        read_graph(source)
+    with pytest.raises(ValueError, match="nothing calls"):
+        read_graph("graph(v0: float32[1]):\n  return v0\ngraph g1(v0: float32[1]):\n  return v0\n")
+    atom = {"name": "n", "example": 2, "least": 0, "most": None, "low": 0, "high": None}
+    facts = facts_from_json({"atoms": [atom, atom | {"name": "k"}], "guards": []})
+    with pytest.raises(ValueError, match="no size"):
+        reader(facts)("*".join(["(n + k)"] * 60))
+    atoms = [atom, *[atom | {"name": f"n{k}", "parts": ["//", [[[k, k], 1]], [[[], 1]]]} for k in range(60)]]
+    with pytest.raises(ValueError, match="steps"):
+        facts_from_json({"atoms": atoms, "guards": []})
+
+
+def test_files_of_the_first_format_are_read():
+    program = export(lambda x: x + x.sum(), (rushlight.ones(3),), dynamic_shapes=({0: Dim("n", min=1)},))
+
+    def older(source):
+        signature = json.loads(source)
+        signature["ones"] = [list(values) for values in signature.pop("small")]
+        return json.dumps(signature | {"format": 1}).encode()
+
+    found = load(io.BytesIO(edited(stored(program), {"signature.json": older})))
+    assert found.small == program.small != frozenset() and str(found) == str(program)
+    assert found.module()(rushlight.ones(1)).tolist() == [2.0]

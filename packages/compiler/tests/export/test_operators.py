@@ -70,6 +70,11 @@ def test_what_a_program_cannot_keep_is_named():
     try:
         with pytest.raises(RuntimeError, match="test_export::sine is not registered here"):
             load(file)
+        library._DEFINED["test_export::sine"] = filled  # what was pure when the file was written
+        filled.register_fake(lambda x: rushlight.empty_like(x))
+        file.seek(0)
+        with pytest.raises(RuntimeError, match="writes to its arguments"):
+            load(file)
     finally:
         library._DEFINED["test_export::sine"] = known
 

@@ -43,6 +43,7 @@ from rushlight.export.graph_signature import (
     TensorArgument,
 )
 from rushlight.export.module import as_parameter
+from rushlight.export.readable import is_name
 from rushlight.export.symbols import facts_from_json, facts_to_json, reader, reading, symbol_text
 from rushlight.export.trees import (
     Unregistered,
@@ -59,7 +60,8 @@ from rushlight.utils._pytree import tree_leaves, tree_unflatten
 
 __all__ = ["load", "save"]
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)  # format 1 knows no open sizes of 0, and has other keys for those of 1
 SIGNATURE, _GRAPH = "signature.json", "graph.txt"
 File = str | os.PathLike | IO[bytes]
 
@@ -261,8 +263,9 @@ def read_program(read: Callable[[str], bytes]) -> ExportedProgram:
 
 def check_format(data: Any) -> None:
     """Raise RuntimeError for a file of a later version."""
-    if data["format"] != FORMAT:
-        raise RuntimeError(f"load: the file has format {data['format']!r}, this version of rushlight reads {FORMAT}")
+    if data["format"] not in _READ:
+        raise RuntimeError(f"load: the file has format {data['format']!r}, this version of rushlight reads up to "
+                           f"{FORMAT}")
 
 
 def read_tensors(read: Callable[[str], bytes], metas: list, descriptions: list) -> list[Tensor]:
@@ -299,8 +302,9 @@ def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedPr
     require(len(numbers) == sum(s.kind is InputKind.SIZE for s in inputs) and (facts is not None or not numbers),
             "a number that no size gives")
     require(all(_example(d.offset) <= _example(counters) for d in draws), "a draw beyond its counters")
+    given = data["small"] if "small" in data else [dict.fromkeys(names, 1) for names in data["ones"]]
     small = frozenset([frozenset([(_string(name), _whole(value)) for name, value in values.items()])
-                       for values in data["small"]])
+                       for values in given])
     program = ExportedProgram(graph, signature, state, constants, call_spec, draws=draws, counters=counters,
                               numbers=numbers, facts=facts, small=small, example_inputs=examples,
                               name=_string(data["name"]))
@@ -337,7 +341,9 @@ def _at(items: list, index: Any) -> Any:
 
 def _argument(spec: dict) -> TensorArgument | ConstantArgument:
     name = _string(spec["name"])
-    if "value" not in spec:
+    known = "value" in spec  # such results have no name
+    require(is_name(name) or known and not name, f"no name of a value: {name!r}")  # it stands in code of the program
+    if not known:
         return TensorArgument(name)
     value = value_from_json(spec["value"])
     require(is_constant(value), f"no constant: {value!r}")

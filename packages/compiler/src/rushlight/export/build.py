@@ -27,7 +27,7 @@ from rushlight.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
-from rushlight.export.readable import tensor_inputs, unique, value_names
+from rushlight.export.readable import is_name, tensor_inputs, unique, value_names
 from rushlight.export.trace import Traced, flatten_call, trace
 from rushlight.export.trees import is_constant, leaf_names
 from rushlight.ops.copy import preserve_format
@@ -123,8 +123,8 @@ def argument_names(mod: Callable, spec: TreeSpec) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    made = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return made if made.isidentifier() else f"_{made}"
+    made = "".join([c if f"_{c}".isidentifier() else "_" for c in name])
+    return made if is_name(made) else f"_{made}"
 
 
 class _Assembly:

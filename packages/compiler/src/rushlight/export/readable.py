@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import TYPE_CHECKING
 
 from rushlight.compiler.graph.ir import Graph, Value
@@ -10,6 +11,11 @@ from rushlight.export.graph_signature import ConstantArgument, ExportGraphSignat
 
 if TYPE_CHECKING:
     from rushlight.export.exported_program import ExportedProgram
+
+
+def is_name(name: str) -> bool:
+    """Is it the name of a variable in Python?"""
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def value_names(graph: Graph, inputs: list[str]) -> dict[Value, str]:

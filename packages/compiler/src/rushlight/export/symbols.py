@@ -14,6 +14,7 @@ from rushlight.compiler.graph.polynomials import Terms, added, multiplied
 from rushlight.compiler.graph.symbolic import Sym
 
 _RELATIONS = ("==", ">", ">=")
+_STEPS = 10_000  # few lines of a file could ask for more than anybody waits for
 
 
 def symbol_text(sym: Sym) -> str:
@@ -45,7 +46,9 @@ def reader(facts: Facts) -> Callable[[str], Any]:
             case ast.BinOp(op=ast.Add(), left=left, right=right):
                 return added(terms(left), terms(right))
             case ast.BinOp(op=ast.Mult(), left=left, right=right):
-                return multiplied(terms(left), terms(right))
+                a, b = terms(left), terms(right)
+                if len(a) <= 1 >= len(b):  # powers of sums would be long, and are not written
+                    return multiplied(a, b)
         raise ValueError(f"no size: {ast.unparse(node)!r}")
 
     def read(source: str) -> Any:
@@ -106,6 +109,7 @@ def facts_from_json(data: Any) -> Facts:
     """What is known of the sizes. ValueError for what says nothing sensible."""
     facts = Facts()
     facts.fractions = True
+    steps: list[int] = []  # that it takes to compute each atom
     for i, given in enumerate(data["atoms"]):
         name, hint = given["name"], given["example"]
         if not (isinstance(name, str) and name.isidentifier() and type(hint) is int):
@@ -118,6 +122,9 @@ def facts_from_json(data: Any) -> Facts:
             if operator not in ("//", "%"):
                 raise ValueError(f"no operator: {operator!r}")
             atom.parts = operator, _terms_from(a, i), _terms_from(b, i)  # of earlier ones alone: no circles
+        steps.append(1 + sum([steps[n] for part in (atom.parts or ())[1:] for key in part for n in key]))
+        if steps[-1] > _STEPS:
+            raise ValueError(f"a size that takes more than {_STEPS} steps: {name}")
         facts.atoms.append(atom)
     if len({atom.name for atom in facts.atoms}) != len(facts.atoms):
         raise ValueError("two sizes have one name")

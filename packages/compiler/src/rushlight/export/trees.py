@@ -7,7 +7,6 @@ other classes must have been registered.
 from __future__ import annotations
 
 import dataclasses
-import keyword
 import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from rushlight.core import dtypes
 from rushlight.core.devices import device
 from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
+from rushlight.export.readable import is_name
 from rushlight.utils import _pytree as pytree
 from rushlight.utils._pytree import TreeSpec
 
@@ -261,8 +261,7 @@ def _named_tuple(module: str, name: str, fields: list) -> type:
     if _is_named_tuple(found) and list(found._fields) == fields:
         return found
     short = name.rpartition(".")[2]
-    if not all(isinstance(x, str) and x.isidentifier() and not keyword.iskeyword(x) and not x.startswith("_")
-               for x in (short.strip("_"), *fields)):
+    if not all(isinstance(x, str) and is_name(x) and not x.startswith("_") for x in (short.strip("_"), *fields)):
         raise ValueError(f"no named tuple: {name!r} with the fields {fields}")
     key = (module, name, *fields)
     if key not in _rebuilt:

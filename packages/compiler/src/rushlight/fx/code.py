@@ -13,6 +13,7 @@ import rushlight
 from rushlight.core.devices import device
 from rushlight.core.dtypes import dtype
 from rushlight.core.layout import memory_format
+from rushlight.export.readable import is_name
 from rushlight.fx.node import Node, plain, target_text
 
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ class Writer:
     """Writes the nodes of a graph as lines."""
 
     def __init__(self, graph: Graph, root: str) -> None:
-        self.graph, self.root = graph, root
+        self.graph = graph
         self.globals: dict[str, Any] = {"rushlight": rushlight}
-        self.taken = {node.name for node in graph.nodes}
+        arguments = [node.target.lstrip("*") for node in graph.nodes if node.op == "placeholder"]
+        self.taken = {*arguments, *[node.name for node in graph.nodes]}
+        self.root = root
+        while self.root in self.taken:
+            self.root = f"_{self.root}"
 
     def code(self) -> PythonCode:
         """The whole function."""
@@ -51,6 +56,7 @@ class Writer:
             dying.setdefault(user, []).append(x.name)
         arguments, lines = [], []
         for node in self.graph.nodes:
+            _check_name(node.name)
             if node.op == "placeholder":
                 arguments.append(self._argument(node))
                 if node.name != node.target.lstrip("*"):
@@ -66,27 +72,31 @@ class Writer:
         return PythonCode(f"def forward({', '.join([self.root, *arguments])}):\n{body}\n", self.globals)
 
     def _argument(self, node: Node) -> str:
+        stars = len(node.target) - len(node.target.lstrip("*"))
+        _check_name(node.target[stars if stars <= 2 else 0:])
         return node.target if not node.args else f"{node.target} = {self.text(node.args[0])}"
 
     def _call(self, node: Node) -> str:
         if node.op == "get_attr":
             return self._attribute(node.target)
         args = [self.text(x) for x in node.args]
-        named = [f"{key} = {self.text(x)}" for key, x in node.kwargs.items()]
+        named = [f"{key} = {self.text(x)}" if is_name(key) else f"**{{{key!r}: {self.text(x)}}}"
+                 for key, x in node.kwargs.items()]
         given = ", ".join([*args, *named])
         if node.op == "call_module":
             return f"{self._attribute(node.target)}({given})"
         if node.op == "call_method":
             receiver = args[0] if isinstance(node.args[0], Node) else f"({args[0]})"
-            return f"{receiver}.{node.target}({', '.join([*args[1:], *named])})"
+            return f"{_member(receiver, node.target)}({', '.join([*args[1:], *named])})"
         if not node.kwargs and node.target in _INFIX and len(args) == 2:
-            return f"{args[0]} {_INFIX[node.target]} {args[1]}"
+            left = f"({args[0]})" if args[0].startswith("-") else args[0]  # -2 ** x is -(2 ** x)
+            return f"{left} {_INFIX[node.target]} {args[1]}"
         if not node.kwargs and node.target in _PREFIX and len(args) == 1:
             return f"{_PREFIX[node.target]}{args[0]}"
         if node.target is operator.getitem and len(args) == 2:
             return f"{args[0]}[{self._index(node.args[1])}]"
-        if node.target is getattr and len(args) == 2 and isinstance(node.args[1], str) and node.args[1].isidentifier():
-            return f"{args[0]}.{node.args[1]}"
+        if node.target is getattr and len(args) == 2 and type(node.args[1]) is str and isinstance(node.args[0], Node):
+            return _member(args[0], node.args[1])
         return f"{self._function(node.target)}({given})"
 
     def _index(self, x: Any) -> str:
@@ -100,12 +110,14 @@ class Writer:
     def _attribute(self, target: str) -> str:
         made = self.root
         for part in target.split("."):
-            made = f"{made}.{part}" if part.isidentifier() else f'getattr({made}, "{part}")'
+            made = _member(made, part)
         return made
 
     def _function(self, target: Any) -> str:
         name = target_text(target)
         head = name.partition(".")[0]
+        if head in self.taken or not all(map(is_name, name.split("."))):
+            return self.held(target, name)
         known = self.globals.get(head, sys.modules.get(head) if head != "__main__" else None)
         found: Any = known
         for part in name.split(".")[1:]:
@@ -138,18 +150,28 @@ class Writer:
         if isinstance(x, list):
             return f"[{', '.join([self.text(item) for item in x])}]"
         if isinstance(x, dict):
-            return "{" + ", ".join([f"{key!r}: {self.text(item)}" for key, item in x.items()]) + "}"
+            return "{" + ", ".join([f"{self.text(key)}: {self.text(item)}" for key, item in x.items()]) + "}"
         if isinstance(x, slice):
-            return f"slice({', '.join([self.text(part) for part in (x.start, x.stop, x.step)])})"
-        if isinstance(x, (dtype, memory_format)):
+            return f"{self._function(slice)}({', '.join([self.text(part) for part in (x.start, x.stop, x.step)])})"
+        if isinstance(x, (dtype, memory_format)) and "rushlight" not in self.taken:
             return f"rushlight.{str(x).rpartition('.')[2]}"
-        if isinstance(x, device):
+        if isinstance(x, device) and "rushlight" not in self.taken:
             return f"rushlight.device({str(x)!r})"
-        if isinstance(x, float) and not math.isfinite(x):
-            return f"float({str(x)!r})"
+        if type(x) is float and not math.isfinite(x):
+            return f"{self._function(float)}({str(x)!r})"
         if plain(x):
             return "..." if x is ... else repr(x)
         return self.held(x, getattr(x, "__name__", type(x).__name__))
+
+
+def _check_name(name: str) -> None:
+    """ValueError for what would be code in the place of a name."""
+    if not is_name(name):
+        raise ValueError(f"a graph with the name {name!r}, which is none in Python")
+
+
+def _member(owner: str, name: str) -> str:
+    return f"{owner}.{name}" if is_name(name) else f"getattr({owner}, {name!r})"
 
 
 __builtins_names__ = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)

@@ -8,8 +8,6 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.devices import device
-from rushlight.core.dtypes import dtype
 from rushlight.core.op import Op
 from rushlight.overrides import resolve_name
 
@@ -218,4 +216,7 @@ def target_text(target: Any) -> str:
 
 def plain(x: Any) -> bool:
     """Is it a value that source code can say?"""
-    return x is None or x is ... or isinstance(x, (bool, int, float, complex, str, bytes, dtype, device, range))
+    return x is None or x is ... or type(x) in _PLAIN
+
+
+_PLAIN = (bool, int, float, complex, str, bytes)  # subclasses, as numpy's and those of enums, print otherwise

@@ -69,6 +69,8 @@ def named(name: str) -> CustomOp | None:
 def _infer(definition: Any, metas: tuple, arguments: tuple) -> Any:
     if "meta" not in definition._kernels:
         raise NotImplementedError(f"{definition._qualname} has no shape function, which programs need: register_fake")
+    if definition._mutated:
+        raise NotImplementedError(f"{definition._qualname} writes to its arguments, which a graph cannot say")
     tensors = [wrap(None, meta(m.dtype, m.shape, m.strides, _META)) for m in metas]
     args, kwargs = unpacked(arguments, tensors)
     with dispatch.push(None):  # below all handlers: no capture records it

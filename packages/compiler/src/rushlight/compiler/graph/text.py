@@ -134,8 +134,11 @@ def parse(source: str, size: Callable[[str], Any] = int) -> Graph:
     parts = re.split(r"^graph ", source.strip(), flags=re.MULTILINE)
     graphs: dict[str, Graph] = {}
     for number in range(len(parts) - 1, 0, -1):  # the last one first: graphs hold those that follow them
-        graphs[f"g{number}"] = _parse(parts[number], size, dict(graphs))
-    return _parse(parts[0], size, graphs)
+        graphs[f"g{number}"] = _parse(parts[number], size, graphs)
+    made = _parse(parts[0], size, graphs)
+    if graphs:
+        raise ValueError(f"graphs that nothing calls: {', '.join(graphs)}")
+    return made
 
 
 def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) -> Graph:
@@ -143,7 +146,8 @@ def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) ->
         return _value(node, values, size)
 
     def param(node: ast.expr) -> Any:
-        return graphs[node.id] if isinstance(node, ast.Name) and node.id in graphs else value_of(node)
+        # each is named once: a text of few graphs that name each other twice would be one of millions
+        return graphs.pop(node.id) if isinstance(node, ast.Name) and node.id in graphs else value_of(node)
 
     lines = source.strip().split("\n")
     graph, values = Graph(), {}
