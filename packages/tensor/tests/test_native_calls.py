@@ -485,6 +485,23 @@ def test_writing_in_place_asks_whether_it_may():
     assert locked.tolist() == [0] * 4
 
 
+@pytest.mark.parametrize("native_calls", ["0", "1"])
+def test_elements_that_share_memory_are_written_one_after_the_other(native_calls):
+    program = """
+import rushlight
+for size in (8, 40000):
+    x = rushlight.ones(size)
+    for _ in range(2):
+        part = x.fill_(1).unfold(0, 3, 1)
+        part.mul_(2)
+        assert x[:4].tolist() == [2, 4, 8, 8]
+        part.sub_(rushlight.ones(3))
+        assert x[:4].tolist() == [1, 2, 5, 5]
+"""
+    setting = {**os.environ, "RUSHLIGHT_NATIVE_CALLS": native_calls}
+    subprocess.run([sys.executable, "-c", program], env=setting, check=True)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
 def test_indices_take_what_numpy_takes(dtype):
     values = np.arange(24).reshape(2, 3, 4).astype(dtype)

@@ -77,6 +77,16 @@ def is_dense(m: Meta) -> bool:
     return True
 
 
+def may_overlap(m: Meta) -> bool:
+    """May two elements share memory? No only where each dimension steps over all that smaller steps reach."""
+    reach = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(m.strides, m.shape) if size != 1):
+        if stride <= reach:
+            return m.numel > 0
+        reach += (size - 1) * stride
+    return False
+
+
 def strides_for(name: str, m: Meta, wanted: memory_format) -> tuple[int, ...]:
     """The strides of a new tensor like one with metadata `m` in a memory format.
 

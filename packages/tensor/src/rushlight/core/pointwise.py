@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core import declare, dtypes, native
 from rushlight.core.large import plan_large, plan_large_inplace
+from rushlight.core.layout import may_overlap
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
 from rushlight.core.overlap import check_apart
@@ -176,6 +177,8 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     compute, casters, function = elementwise_parts(op, metas)
     result = declare.out_dtype(op, declare.common_dtype(op.functional, metas)).numpy
     direct = resolves(function, compute, result)
+    if len(out.shape) > 1 and may_overlap(out):
+        return asking(op, out.numel, _update_by_rows(metas, casters, function))
     native_loop = plan_large_inplace(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
     places = [i for i, m in enumerate(metas) if i and m is not None and not m.weak]
     plain = direct and result == out.numpy and casters == [None, None]
@@ -204,6 +207,26 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     if native_loop is not None and places == [1] and len(metas) == 2:
         return _large_update(op, native_loop, plan)
     return plan if native_loop is not None or not direct else native.form("update", plan, function, metas, compute, out)
+
+
+def _update_by_rows(metas: tuple, casters: list, function: Callable) -> Callable:
+    """The plan of a target whose elements share memory: each is written as often as it occurs, as in PyTorch.
+
+    numpy would copy the target first, and compiled loops write many at a time; elements of a row lie apart.
+    """
+    shape = metas[0].shape
+
+    def run(*operands: Any) -> Tensor:
+        target = operands[0]
+        arrays = [None if m is None or m.weak else np.broadcast_to(x._array, shape) for m, x in zip(metas, operands)]
+        for at in np.ndindex(shape[:-1]):
+            row = tuple([x if a is None else wrap(a[at], m) for m, x, a in zip(metas, operands, arrays)])
+            values = local.run(function, *_arguments(casters, row))
+            quiet(np.copyto, target._array[at], values, "unsafe")
+        target.storage().version += 1
+        return target
+
+    return run
 
 
 def _large_update(op: Op, native_loop: Callable[[Any, tuple], bool], run: Callable) -> Callable:
