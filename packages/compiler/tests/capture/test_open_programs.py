@@ -280,6 +280,22 @@ def test_a_program_that_cannot_be_made_for_some_sizes_gives_way_to_others(famili
     assert any("ZeroDivisionError" in reason for family in families for reason in family.failures)
 
 
+def test_sizes_that_raise_do_not_spoil_it(families, monkeypatch):
+    monkeypatch.setattr(_config, "raise_internal_errors", False)
+
+    def mean(x):
+        return (x * 2).sum(0) * (1 / (x.shape[0] - 3))
+
+    compiled = torch.compile(mean)
+    for n in (5, 6, 3, 7, 3, 9):
+        if n > 3:
+            torch.testing.assert_close(compiled(rows(n)), mean(rows(n)))
+        else:
+            with pytest.raises(ZeroDivisionError):
+                compiled(rows(n))
+    assert families and all(family.possible and not family.failures for family in families)
+
+
 def test_backends_that_compile_for_each_set_of_sizes():
     graph, facts = captured(lambda x: x * 2)
     assert opened.family("eager", graph, facts, {}) is None

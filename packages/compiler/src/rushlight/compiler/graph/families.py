@@ -59,21 +59,26 @@ class Family:
     def at(self, sizes: Mapping[int, int]) -> Any:
         """What the graph is for values of the atoms, by number."""
         roots = tuple([sizes.get(atom.number, atom.hint) for atom in self.facts.atoms if atom.parts is None])
-        region = next((region for region in self.regions if region.holds(*roots)), None) or self._new(sizes, roots)
+        region = self._region(roots) or self._new(sizes, roots)
         try:
             if region is not None:
                 return region.at(sizes, roots)
         except Exception as error:
+            Values(self.facts, sizes).graph(self.graph)  # a number divided by zero, say, is no failure of the region
             if _config.raise_internal_errors:
                 raise
             self.regions, self.possible = [], False
             self.failures.append(f"{type(error).__name__}: {error}")
         return self.otherwise(Values(self.facts, sizes).graph(self.graph))
 
+    def _region(self, roots: tuple[int, ...]) -> _Member | None:
+        return next((region for region in self.regions if region.holds(*roots)), None)
+
     def _new(self, sizes: Mapping[int, int], roots: tuple[int, ...]) -> _Member | None:
         with self._lock:
-            if not self.possible or len(self.regions) >= MOST_REGIONS:
-                return None
+            found = self._region(roots)  # another thread may have made it
+            if found is not None or not self.possible or len(self.regions) >= MOST_REGIONS:
+                return found
             facts = self.facts.reopened(sizes)
             try:
                 made = self.make(reopened(self.graph, facts), facts)
