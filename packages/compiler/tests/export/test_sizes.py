@@ -85,6 +85,7 @@ X = rushlight.ones(3, 2)
     (lambda x: x, (rushlight.ones(1),), ({0: Dim("n")},), ConstraintViolationError, "constant .1."),
     (lambda x, y: x + y, (X, X), ({0: Dim("n")}, {0: Dim("m")}), ConstraintViolationError, "m == n"),
     (lambda x, y: x + y, (X, X), ({0: Dim("n")}, None), ConstraintViolationError, "constant .3."),
+    (lambda x: x * (1 / x.shape[0]), (X,), ({0: Dim("n")},), RuntimeError, "computed from an open size"),
     (lambda x: x, (X,), ({0: 4},), ConstraintViolationError, "Static shape constraint of 4"),
     (lambda x: x, (X,), ({0: Dim("n", min=4)},), ConstraintViolationError, "3 not in range"),
     (lambda x: x, (X,), {"y": None}, RuntimeError, r"arg names \['x'\]"),

@@ -215,7 +215,8 @@ def _finish(name: str, session: Session, given: list, result: Value, counters: i
         elif id(tracer) in recorder.scalar_of:
             sym = getattr(recorder.scalar_of[id(tracer)], "sym", None)
             if sym is None:
-                raise Abort("a number that is another one in each call")
+                raise Abort("a float that is computed from an open size and meets a tensor; let the size meet the "
+                            "tensor itself, as in x / n for x * (1 / n)")
             traced.numbers.append((sym, value))
         elif id(tracer) in recorder.drawn:
             traced.draws.append((recorder.drawn[id(tracer)], value))
