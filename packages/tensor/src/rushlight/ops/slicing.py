@@ -33,7 +33,7 @@ _LEAD = tuple([(slice(None),) * d for d in range(65)])  # the index that passes 
 def _select(array: np.ndarray, index: int, dim: int) -> np.ndarray:
     try:
         return array[(*_LEAD[dim], index, ...)] if dim or array.ndim == 1 else array[index]
-    except IndexError:
+    except (IndexError, OverflowError):
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {array.shape[dim]}") from None
 
 
