@@ -128,7 +128,8 @@ def test_enums_in_order(check):
     check(scenario)
 
 
-def test_cached_functions_give_what_they_have_kept(check):
+@pytest.mark.parametrize("cleared", [False, True])
+def test_cached_functions_give_what_they_have_kept(check, cleared):
     def scenario(compile):
         scale = [2]
 
@@ -140,17 +141,41 @@ def test_cached_functions_give_what_they_have_kept(check):
         def mask(n):
             return rushlight.tril(rushlight.ones(n, n))
 
+        for n in (3, 4):
+            factor(n), mask(n)
         call = compile(lambda x: x @ mask(x.size(-1)) * factor(x.size(-1)))
         results = [call(numbers(2, 3)), call(numbers(2, 3))]
         scale[0] = 3
         results += [call(numbers(2, 3)), call(numbers(2, 4))]
         mask(3).mul_(2)
         results.append(call(numbers(2, 3)))
-        factor.cache_clear()
-        mask.cache_clear()
+        if cleared:
+            factor.cache_clear()
+            mask.cache_clear()
         return *results, call(numbers(2, 3)), factor.cache_info().currsize, mask(3) is mask(3)
 
-    check(scenario)
+    check(scenario, captured=None if cleared else True)
+
+
+def test_cached_functions_run_when_the_program_comes_to_them(check):
+    def scenario(compile):
+        scale = [2]
+
+        @functools.lru_cache(typed=True)
+        def factor(n, *, more=0):
+            return n * scale[0] + more
+
+        def f(x, new):
+            scale[0] = new
+            return x * factor(3, more=0.5) if x.sum() > 0 else x
+
+        call = compile(f)
+        results = [call(numbers(2) + shift, new) for shift, new in ((3, 2), (-3, 3), (3, 4))]
+        factor.cache_clear()
+        results += [call(numbers(2) + shift, new) for shift, new in ((-3, 5), (-3, 6), (3, 7), (3, 8))]
+        return results, factor.cache_info().misses
+
+    check(scenario, captured=None)
 
 
 def test_a_cached_function_with_effects_is_left_to_eager_execution(check):

@@ -244,3 +244,40 @@ def test_the_text_of_such_a_call_parses_back():
     graph = compiled._rushlight_state.entries[0].graph
     verify(graph)
     assert text(parse(text(graph))) == text(graph)
+
+
+rate = 2.0
+table = {"rate": 2.0}
+weight = rushlight.ones(3)
+
+
+class Scaled(rushlight.autograd.Function):
+    """What backward reads lies around, and is read by forward, too."""
+
+    @staticmethod
+    def forward(ctx, x, where):
+        ctx.rate, ctx.table, ctx.where = rate, table, where
+        return x * rate * table["rate"] * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        read = {"global": lambda: rate, "item": lambda: ctx.table["rate"], "tensor": lambda: weight,
+                "type": lambda: 2 if isinstance(rate, float) else 3, "context": lambda: ctx.rate}
+        return grad * read[ctx.where](), None
+
+
+@pytest.mark.parametrize("where", ["global", "item", "tensor", "type", "context"])
+def test_what_changes_before_the_backward_pass(check, where):
+    def scenario(compile):
+        global rate, weight
+        rate, weight, table["rate"] = 2.0, rushlight.ones(3), 2.0
+        x = numbers(3).requires_grad_()
+        call = compile(lambda x: Scaled.apply(x, where).sum())
+        call(x).backward()
+        y = call(x)
+        rate, table["rate"] = 3, 5.0
+        weight.mul_(2)
+        y.backward()
+        return x.grad
+
+    check(scenario, captured=where == "context")

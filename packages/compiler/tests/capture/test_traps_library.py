@@ -355,3 +355,53 @@ def test_inference_mode(check):
 
 def test_counters_are_left_alone(check):
     check(lambda compile: compile(lambda x: x * collections.Counter("aab")["a"])(ones()), captured=None)
+
+
+def test_grouping_runs_as_the_program_asks_for_groups(check):
+    def scenario(compile):
+        seen, key = [], [None]
+
+        def mark(x):
+            seen.append(x)
+            return x // 2
+
+        def f(x, items):
+            kept = [(at, group) for at, group in itertools.groupby(items)]
+            for at, group in itertools.groupby(items, mark):
+                seen.append((at, next(group)))
+            groups = itertools.groupby(items, key[0])
+            first = [(at, list(group)) for at, group in groups]
+            return x * len(seen), [list(group) for _, group in kept], first
+
+        call = compile(f)
+        results = [call(torch.ones(2), [1, 1, 2, 3, 3]), call(torch.ones(2), [1, 1, 2, 3, 3])]
+        key[0] = mark
+        return results, call(torch.ones(2), [1, 1, 2, 3, 3]), seen
+
+    check(scenario)
+
+
+NONE = {
+    "filter": lambda x, k: x * len(list(filter(k, [0, 1, 2]))),
+    "out": lambda x, k: torch.add(x, 1, out=k),
+    "default factory": lambda x, k: x * collections.defaultdict(k)["a"],
+    "gradient": lambda x, k: torch.autograd.grad((x.detach().requires_grad_() * 2).sum(), x, k, allow_unused=True),
+    "send": lambda x, k: x * (lambda: (yield 3))().send(k),
+}
+
+
+@pytest.mark.parametrize("what", NONE)
+def test_none_that_becomes_something_else(check, what):
+    def scenario(compile):
+        box = [None]
+        call = compile(lambda x: NONE[what](x, box[0]))
+        results = []
+        for value in (None, None, int, torch.zeros(2), None):
+            box[0] = value
+            try:
+                results.append(call(torch.ones(2)))
+            except Exception as error:
+                results.append((type(error).__name__, str(error)))
+        return results
+
+    check(scenario, captured=None)

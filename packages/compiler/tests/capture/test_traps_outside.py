@@ -251,3 +251,45 @@ def test_streams(check):
             sys.stderr = before
 
     check(scenario)
+
+
+@pytest.mark.parametrize("name", ["emit", "format", "makeRecord", "handle"])
+def test_a_method_of_logging_that_is_replaced_is_seen(check, name):
+    def scenario(compile):
+        seen = []
+        stream = io.StringIO()
+        logger = logging.Logger("rushlight.traps", logging.INFO)
+        handler = logging.StreamHandler(stream)
+        logger.addHandler(handler)
+
+        def f(x):
+            logger.info("now")
+            return x * len(seen)
+
+        call = compile(f)
+        first = call(numbers(2))
+        owner = logger if name in ("makeRecord", "handle") else handler
+        original = getattr(owner, name)
+        setattr(owner, name, lambda *args: [seen.append(name), original(*args)][1])
+        return first, call(numbers(2)), call(numbers(2)), stream.getvalue(), seen
+
+    check(scenario, captured=False)
+
+
+def test_messages_of_the_root_logger_name_the_line_of_the_program(check):
+    def scenario(compile):
+        stream, root, before = io.StringIO(), logging.root, (logging.root.handlers, logging.root.level)
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(logging.Formatter("%(filename)s:%(lineno)d %(funcName)s %(message)s"))
+        root.handlers = [handler]
+        try:
+            def f(x):
+                logging.warning("odd %d", 3)  # noqa: LOG015
+                return x * 2
+
+            call = compile(f)
+            return call(numbers(2)), call(numbers(2)), stream.getvalue()
+        finally:
+            root.handlers, _ = before
+
+    check(scenario)

@@ -333,3 +333,19 @@ def test_the_function_of_pull_outlives_no_call(check):
         return value, pull(numbers(3))
 
     check(scenario, captured=None)
+
+
+@pytest.mark.parametrize("transform", ["vmap", "jvp", "grad"])
+def test_numbers_read_inside(check, transform):
+    def scenario(compile):
+        def f(x):
+            return (x * x.sum().item() * x[:1].tolist()[0]).sum()
+
+        call = compile({"vmap": rushlight.vmap(f), "grad": rushlight.func.grad(f),
+                        "jvp": lambda x: rushlight.func.jvp(f, (x,), (x + 1,))}[transform])
+        try:
+            return call(rushlight.ones(2, 3) if transform == "vmap" else numbers(3))
+        except RuntimeError as error:
+            return str(error)
+
+    check(scenario, captured=transform != "vmap")

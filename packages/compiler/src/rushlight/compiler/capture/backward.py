@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.state import grad_mode
 from rushlight.compiler.capture.tensors import Recorder, Tracer
-from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value
+from rushlight.compiler.capture.value import NONE, TensorV, Value
 from rushlight.compiler.graph.ir import Node
 from rushlight.compiler.graph.ir import Value as GraphValue
 from rushlight.core.op import prims
@@ -163,8 +163,7 @@ def _start(session: Session, loss: Tracer, gradient: Value) -> Tracer:
         if gradient.tracer._meta.shape != m.shape or gradient.tracer._meta.dtype is not m.dtype:
             raise Abort("a gradient that does not fit the tensor it starts from")
         return gradient.tracer
-    given = not (isinstance(gradient, Obj) and gradient.obj is None)
-    if given or m.numel != 1 or m.dtype.is_complex:
+    if not session.is_none(gradient) or m.numel != 1 or m.dtype.is_complex:
         raise Abort("a backward pass that eager execution refuses")
     made: Any = session.recorder.handle(prims.full, (1.0,), (m.shape, m.dtype, m.device))
     return made

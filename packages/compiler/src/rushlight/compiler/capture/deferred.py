@@ -50,7 +50,7 @@ def optimizer_step(session: Session, call: Call, fn: FunctionType, args: list[Va
     if not session.type_of(args[0]).__module__.startswith("rushlight.optim"):
         return None
     owner, loss = _checked(session, args[0]), NONE
-    if closure is not None and not (isinstance(closure, Obj) and closure.obj is None):
+    if closure is not None and not session.is_none(closure):
         with grad_mode(True):
             loss = call(session, closure, [], {})
         _checked(session, args[0])

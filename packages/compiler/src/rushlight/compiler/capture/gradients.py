@@ -50,7 +50,7 @@ class Gradients:
             new, old = value.tracer._meta, tracer._meta
             if value.tracer is tracer or (new.dtype, new.device, new.shape) != (old.dtype, old.device, old.shape):
                 raise Abort("a gradient that does not fit its tensor")
-        elif not (isinstance(value, Obj) and value.obj is None):
+        elif not session.is_none(value):
             raise Abort(f"a {session.type_name(value)} as gradient")
         self._now[id(tracer)] = value
         begun = session.recorder.graph.nodes or session.deferred or session.decisions.taken

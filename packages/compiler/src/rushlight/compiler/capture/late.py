@@ -51,11 +51,22 @@ def item(session: Session, value: TensorV, kind: type | None = None) -> LateV:
     if kind is int and own not in (int, bool) or kind is float and own is complex:
         raise Abort(f"{kind.__name__} of a {own.__name__} element")  # it may fail, or cut something off
     recorder = session.recorder
-    kept = recorder.tracer(meta.with_grad(False), recorder.current(value.tracer))  # as it is now
-    recorder.keep.append(kept)
+    kept = _kept(session, value)
     number = f"{kind.__name__}({{}}.item())" if kind not in (None, own) else "{}.item()"
     return LateV(kind or own, lambda epilogue: number.format(epilogue.tensor(kept)),
                  lambda: (kind or own)(session.decisions.number(recorder.current(kept))), kept)
+
+
+def _kept(session: Session, value: TensorV) -> Any:
+    """A tensor as it is now, apart from gradients, tangents and samples."""
+    recorder, x = session.recorder, value.tracer
+    if recorder.hides(x):
+        raise Abort("a number that samples of vmap differ in")
+    kept = recorder.tracer(x._meta.with_grad(False), recorder.current(x))
+    if recorder.levels:
+        kept = kept.detach()
+    recorder.keep.append(kept)
+    return kept
 
 
 def nested(session: Session, value: TensorV) -> Value:
@@ -63,9 +74,7 @@ def nested(session: Session, value: TensorV) -> Value:
     meta = value.tracer._meta
     if not all(type(size) is int for size in meta.shape) or meta.numel > LISTED:
         raise Abort("tolist of a tensor with many elements")
-    recorder = session.recorder
-    kept = recorder.tracer(meta.with_grad(False), recorder.current(value.tracer))
-    recorder.keep.append(kept)
+    recorder, kept = session.recorder, _kept(session, value)
     whole = LateV(list, lambda epilogue: f"{epilogue.tensor(kept)}.tolist()", lambda: None)
     kind = complex if meta.dtype.is_complex else float if meta.dtype.is_inexact else (
         bool if meta.dtype.category == 0 else int)

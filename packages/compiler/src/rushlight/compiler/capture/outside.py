@@ -13,6 +13,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.derived import Derived
@@ -140,14 +141,21 @@ def logs_plainly(logger: logging.Logger) -> bool:
     """Is what gets a logger's messages all of the standard library, so that nobody acts on them?"""
     at: Any = logger
     while at is not None:
-        if type(at) not in (logging.Logger, logging.RootLogger) or at.filters:
+        if not _is_plain(at) or at.filters:
             return False
         for handler in at.handlers:
-            known = (type(handler), type(handler.formatter or logging._defaultFormatter))
-            if handler.filters or any(kind.__module__ not in ("logging", "logging.handlers") for kind in known):
+            form = handler.formatter or logging._defaultFormatter
+            if handler.filters or not (_is_plain(handler) and _is_plain(form)):
                 return False
         at = at.parent if at.propagate else None
     return logging.getLogRecordFactory() is logging.LogRecord
+
+
+def _is_plain(x: Any) -> bool:
+    kind = type(x)
+    return kind.__module__ in ("logging", "logging.handlers") and not any(
+        callable(getattr(kind, name, None)) and type(value) is not BuiltinFunctionType
+        for name, value in vars(x).items())
 
 
 def warns_plainly(message: str, category: type[Warning], module: str, line: int) -> bool:

@@ -168,6 +168,14 @@ class Session:
         else:
             raise Abort(f"the value of a {kind.__name__} from {source} is needed")
 
+    def is_none(self, value: Value) -> bool:
+        """`value is None`; the program now depends on it."""
+        if type(value) is not Obj:
+            return False
+        if value.source is not None:
+            value.source.check_type()
+        return value.obj is None
+
     def is_concrete(self, value: Value) -> bool:
         """Would `concrete` succeed?"""
         if type(value) is TupleV:

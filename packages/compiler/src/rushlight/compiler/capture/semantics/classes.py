@@ -138,7 +138,7 @@ def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
     if not isinstance(init, FunctionType):
         raise Abort(f"{cls.__name__}.__init__ is not a plain function")
     result = call.call(session, session.lift(init, node), [made, *args], kwargs)
-    if not (isinstance(result, Obj) and result.obj is None):
+    if not session.is_none(result):
         raise Abort("an __init__ that returns something")
     return made
 
@@ -232,7 +232,7 @@ def _filter(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
     def chosen():
         while (item := iterate.advance(session, source)) is not None:
-            keep = item if isinstance(fn, Obj) and fn.obj is None else call.call(session, fn, [item], {})
+            keep = item if session.is_none(fn) else call.call(session, fn, [item], {})
             if container.truth(session, keep):
                 yield item
 

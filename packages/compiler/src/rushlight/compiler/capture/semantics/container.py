@@ -82,7 +82,7 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
         result = mapping.get(key)
         if result is None:
             factory = mapping.missing()
-            if factory is None or isinstance(factory, Obj) and factory.obj is None:
+            if factory is None or session.is_none(factory):
                 return raise_(KeyError, key)
             result = call.call(session, factory, [], {})
             mapping.set(key, result)

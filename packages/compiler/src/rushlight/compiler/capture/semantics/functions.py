@@ -5,7 +5,7 @@ In the graph an output is a `detach` whose result requires grad; the recorder's 
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
@@ -119,9 +119,9 @@ def _backward(session: Session, ctx: ContextV, backward: Value, outputs: list, i
         given.append(NONE if grad is None else recorder.value_of(grad))
     result = call.call(session, backward, [ctx, *given], {})
     found = iterate.unpack(session, result) if isinstance(result, TupleV) else [result]
-    while len(found) > count and isinstance(found[-1], Obj) and found[-1].obj is None:
+    while len(found) > count and session.is_none(found[-1]):
         found.pop()
-    if len(found) != count or not all(isinstance(x, TensorV) or isinstance(x, Obj) and x.obj is None for x in found):
+    if len(found) != count or not all(isinstance(x, TensorV) or session.is_none(x) for x in found):
         raise Abort("a Function with other gradients than arguments")
     return [x.tracer if isinstance(x, TensorV) else None for x in found]
 
@@ -135,7 +135,6 @@ def settle(session: Session, call_: FunctionCall) -> None:
     recorder = session.recorder
     if not call_.context.materialize and len(call_.outputs) > 1:
         raise Abort("a Function without zeros for gradients that do not come")
-    known = {(node, check) for node in session.tree.nodes() for check in node.checks}
     own, incoming = subgraphs.stand_ins(session, [v.meta for v in call_.outputs])
     wanted: list[Any] = []
 
@@ -145,14 +144,11 @@ def settle(session: Session, call_: FunctionCall) -> None:
         wanted.extend([value for value, _ in flowing])
         return TupleV([TensorV(grad) for _, grad in flowing])
 
-    kept = _sources(call_.context)
-    inputs = len(recorder.inputs)
+    kept, before = _held(session, call_.context), _watched(session)
     body = subgraphs.follow(session, "the backward of a Function", followed, own)
-    fresh = [check for node in session.tree.nodes() for check in node.checks
-             if (node, check) not in known and node not in kept]
-    read = [recorder.scalar_of.get(id(x)) for x in recorder.inputs[inputs:]]
-    if any(source is None or not kept.issuperset(source.roots) for source in read) or any(
-            check[0] not in _DEFINITIONS for check in fresh):
+    looked = _looked_at(session, before)
+    if any(node not in kept and not _defines(node, check) for node, check in looked) or not all(
+            _is_kept(recorder, v, call_, kept) for v in body.reads() if v not in incoming):
         raise Abort("the backward of a Function that depends on more than its context")
     outputs = call_.outputs
     read_there = [v for v in body.reads() if v not in incoming]
@@ -163,14 +159,60 @@ def settle(session: Session, call_: FunctionCall) -> None:
     recorder.graph.merge(FUNCTION, operands, params, outputs)
 
 
-def _sources(ctx: ContextV) -> set[Any]:
-    """Where the numbers that a context holds were read."""
-    found = [x.source for x in ctx.attrs.values() if isinstance(x, Obj) and x.source is not None]
-    return {root for source in found for root in getattr(source, "roots", (source,))}
+def _held(session: Session, ctx: ContextV) -> set[Any]:
+    """The arguments whose values a context holds. Numbers from elsewhere become constants there: to read them from the
+    context could not be told from reading them where they came from, which the program may change.
+    """
+    found = set()
+    for name, value in ctx.attrs.items():
+        if session.is_concrete(value) and isinstance(value, Obj) and value.source is not None:
+            roots = getattr(value.source, "roots", (value.source,))
+            if all(root.step in ("arg", "kwarg") for root in roots):
+                found.update(roots)
+            else:
+                ctx.attrs[name] = constant(session.concrete(value))
+    return found
+
+
+def _watched(session: Session) -> tuple[dict[Any, dict], set]:
+    """Take the checks of all nodes away for a while, so that those of what is looked at from now on show."""
+    checks = {node: node.checks for node in session.tree.nodes()}
+    for node in checks:
+        node.checks = {}
+    return checks, set(session.sizes.facts.guards)
+
+
+def _looked_at(session: Session, before: tuple[dict[Any, dict], set]) -> list[tuple[Any, tuple]]:
+    """The checks since then, all of them being in force again."""
+    checks, guards = before
+    facts = session.sizes.facts
+    found = [(node, check) for node in session.tree.nodes() for check in node.checks]
+    for node, earlier in checks.items():
+        node.checks = earlier | node.checks
+    numbers = [facts.roots(guard[0]) for key, guard in facts.guards.items() if key not in guards]
+    found += [(atom.origin[0], ("open",)) for atoms in numbers for atom in atoms if atom.origin[1] is None]
+    return found
 
 
 # What a guard may look at that is a matter of how a program is defined, and not of its state.
-_DEFINITIONS = frozenset(("code", "defaults", "kwdefaults", "is", "lacks", "mro", "type"))
+_DEFINITIONS = frozenset(("code", "defaults", "kwdefaults", "lacks", "mro"))
+
+
+def _defines(node: Any, check: tuple) -> bool:
+    if check[0] in ("is", "type"):
+        return callable(node.example) or isinstance(node.example, (ModuleType, staticmethod, classmethod, property))
+    return check[0] in _DEFINITIONS
+
+
+def _is_kept(recorder: Any, value: Any, call_: FunctionCall, kept: set[Any]) -> bool:
+    """Is a value one that nobody changes before the backward pass, or sees to it that this shows?"""
+    if value in call_.saved or value in call_.outputs:
+        return True
+    tracer = recorder.by_value.get(value)
+    if tracer is None:
+        return not any(recorder.current(x) is value for x in recorder.inputs_by_source())
+    source = recorder.scalar_of.get(id(tracer))
+    return source is not None and kept.issuperset(source.roots)
 
 
 # the context
@@ -200,7 +242,7 @@ def store(session: Session, ctx: ContextV, name: str, value: Value) -> None:
 
 
 def _save(session: Session, ctx: ContextV, args: Args) -> Value:
-    if ctx.closed or not all(isinstance(x, TensorV) or isinstance(x, Obj) and x.obj is None for x in args):
+    if ctx.closed or not all(isinstance(x, TensorV) or session.is_none(x) for x in args):
         raise Abort("save_for_backward of something else than tensors")
     ctx.saved = [x if isinstance(x, TensorV) else None for x in args]
     return NONE

@@ -99,6 +99,6 @@ def _called(session: Session, hooks: list[Any], grad: Any) -> Any:
             if (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
                 raise Abort("a hook that gives a gradient of another form")
             grad = result.tracer
-        elif not (isinstance(result, Obj) and result.obj is None):
+        elif not session.is_none(result):
             raise Abort("a hook that gives something else than a tensor")
     return grad

@@ -69,7 +69,10 @@ def members(session: Session, value: Obj) -> list[Enum]:
     cls = session.concrete(value)
     if type(cls).__iter__ is not EnumType.__iter__ or type(cls).__len__ is not EnumType.__len__:
         raise Abort(f"an enum of class {type(cls).__name__}")
-    return list(cls)
+    try:
+        return list(cls)
+    except KeyError:
+        raise Abort(f"an enum without all of its members: {cls.__name__}") from None
 
 
 def _special(session: Session, value: Value, name: str) -> Value:

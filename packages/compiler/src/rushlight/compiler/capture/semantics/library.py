@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import gc
 import itertools
 import operator
 import sys
@@ -23,13 +24,11 @@ from rushlight.compiler.capture.semantics import (
     iterate,
     methods,
     outside,
-    subgraphs,
 )
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     NONE,
     FunctionV,
-    GeneratorV,
     InstanceV,
     IterV,
     Obj,
@@ -39,7 +38,6 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DequeV, DictV
-from rushlight.core import dispatch
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -182,30 +180,36 @@ def _zip_longest(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _groupby(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    """Groups as lists: programs that go on without looking at a group cannot tell."""
     _plain_arguments(kwargs, "iterable", "key")
     given = dict(zip(("iterable", "key"), args)) | kwargs
     key = given.get("key", NONE)
+    items = iterate.steps(session, given["iterable"])
+    ahead: list[tuple[Value, Value]] = []  # the next item and what it is grouped by, if somebody has looked at it
+    groups_made = 0
 
-    def measure(x: Value) -> Value:
-        return x if key is NONE or isinstance(key, Obj) and key.obj is None else call.call(session, key, [x], {})
+    def look() -> bool:
+        if not ahead:
+            item = next(items, None)
+            if item is None:
+                return False
+            ahead.append((item, item if session.is_none(key) else call.call(session, key, [item], {})))
+        return True
+
+    def group(number: int, mark: Value) -> Iterator[Value]:
+        while number == groups_made and look() and compare.same_or_equal(session, mark, ahead[0][1]):
+            yield ahead.pop()[0]
 
     def groups() -> Iterator[Value]:
-        items: list[Value] = []
-        before: Value | None = None
-        for item in iterate.unpack(session, given["iterable"]):
-            now = measure(item)
-            if before is not None and not compare.same_or_equal(session, before, now):
-                yield TupleV([before, IterV(iter(items))])
-                items = []
-            if not items:
-                before = now
-            items.append(item)
-        if before is not None:
-            yield TupleV([before, IterV(iter(items))])
+        nonlocal groups_made
+        mark: Value | None = None
+        while look():
+            if mark is not None and compare.same_or_equal(session, mark, ahead[0][1]):
+                ahead.clear()  # what is left of a group when the next one is asked for
+                continue
+            mark = ahead[0][1]
+            yield TupleV([mark, IterV(group(groups_made, mark))])
+            groups_made += 1
 
-    if isinstance(given["iterable"], (IterV, GeneratorV)):
-        raise Abort("groupby of an iterator")
     return IterV(groups())
 
 
@@ -305,20 +309,32 @@ CACHED: type = functools._lru_cache_wrapper
 
 
 def cached(session: Session, value: Obj, args: Args, kwargs: Kwargs) -> Value:
-    """A call of a function with an `lru_cache`: it must go on giving the very object that it gives now.
+    """A call of a function with an `lru_cache`: what the cache has, as long as it has that.
 
-    The function runs, unless it ran before, as it does in eager execution; it must have no effects that others see.
+    Whether it does is looked up where the cache keeps its results: asking the function would run it, too early or on
+    a path that the program does not take. So the first call with some arguments is left to eager execution.
     """
     fn = value.obj
     if value.source is not None:
         value.source.check_identity()
     positional, named = [session.plain(a) for a in args], {name: session.plain(x) for name, x in kwargs.items()}
-    with subgraphs.apart(session, "a cached function"):
-        call.call(session, Obj(fn.__wrapped__, session.tree.constant(fn.__wrapped__)), args, kwargs)
-    bound = functools.partial(fn, *positional, **named)
-    with dispatch.push(None):
-        result = bound()
-    session.settings.append((bound, result))
+    holds = gc.get_referents(fn)
+    kept = [x for x in holds if type(x) is dict and x is not fn.__dict__][-1]
+    key: Any = tuple(positional)
+    if named:
+        key += ([x for x in holds if type(x) is object][-1], *itertools.chain.from_iterable(named.items()))
+    if fn.cache_parameters()["typed"]:
+        key += (*map(type, positional), *map(type, named.values()))
+    elif len(key) == 1 and type(key[0]) in (int, str):
+        key = key[0]
+
+    def ask() -> Any:
+        return fn(*positional, **named) if key in kept else kept
+
+    result = ask()
+    if result is kept:
+        raise Abort("a cached function that has no result yet for these arguments")
+    session.settings.append((ask, result))
     return session.lift(result, session.tree.constant(result))
 
 

@@ -336,7 +336,7 @@ def _iterator_method(session: Session, owner: IterV | GeneratorV, name: str, arg
         case "__iter__", []:
             return owner
         case "send", [value] if isinstance(owner, GeneratorV):
-            if not owner.frame.yielding and not (isinstance(value, Obj) and value.obj is None):
+            if not owner.frame.yielding and not session.is_none(value):
                 return raise_(TypeError, "can't send non-None value to a just-started generator")
             found = owner.next(session, value)
             if found is None:
@@ -351,7 +351,7 @@ def _iterator_method(session: Session, owner: IterV | GeneratorV, name: str, arg
 def stop_value(session: Session, owner: Value) -> tuple:
     """The arguments of the StopIteration that ends an iterator."""
     result = getattr(owner, "result", None)
-    if result is None or isinstance(result, Obj) and result.obj is None:
+    if result is None or session.is_none(result):
         return ()
     if not session.is_concrete(result):
         raise Abort("the return value of a generator")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import random
 import sys
 import warnings
@@ -97,7 +98,7 @@ def _logged(level: int) -> Any:
         if logger.source is not None:
             logger.source.check_identity()
         session.settings.append((functools.partial(logs_plainly, logger.obj), True))
-        frame = session.frames[-1]
+        frame = next(f for f in reversed(session.frames) if os.path.normcase(f.code.co_filename) != logging._srcfile)
         give = functools.partial(log, logger.obj, level, frame.code.co_filename, frame.line, frame.code.co_name)
         session.outside.say(give, [shown(session, x) for x in (message, *rest)])
         return NONE

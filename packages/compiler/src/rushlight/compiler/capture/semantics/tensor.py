@@ -116,7 +116,7 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
     name = getattr(fn, "__name__", "")
     if name in NEEDS_VALUE or name in allow.NOT_LEAF:
         raise Abort(f"{name} of a tensor")
-    if kwargs.get("out") is not None and not (isinstance(kwargs["out"], Obj) and kwargs["out"].obj is None):
+    if kwargs.get("out") is not None and not session.is_none(kwargs["out"]):
         return _into(session, fn, args, dict(kwargs))
     sign = _ARITHMETIC.get(name.rstrip("_"))
     if sign is not None and len(args) == 2 and isinstance(args[0], TensorV) and not kwargs:
