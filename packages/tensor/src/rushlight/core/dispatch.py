@@ -7,6 +7,7 @@ thread first. Autograd is asked once per plan instead, so that calls without gra
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ class Handler(Protocol):
 @fork.in_child
 def _after_fork() -> None:
     """The handlers of other threads are none of the child's."""
+    global _CHANGES
+    _CHANGES = threading.Lock()  # another thread may have held it
     HANDLERS[:] = STACK.handlers
     PUTTING_OFF[:] = [handler for handler in PUTTING_OFF if handler in STACK.handlers]
     if not PUTTING_OFF:
@@ -48,7 +51,7 @@ def push(handler: Handler | None) -> Iterator[None]:
     try:
         yield
     finally:
-        HANDLERS.pop()  # whatever happens below: calls ask for handlers as long as one is here
+        HANDLERS.remove(handler)  # whatever happens below: calls ask for handlers as long as one is here
         at = len(stack) - 1
         while stack[at] is not handler:
             at -= 1
@@ -125,24 +128,39 @@ def settle() -> None:
             handler.settle()
 
 
-class putting_off:
-    """`push` for a handler that puts operations off; the thread must have no other one."""
+def putting_off(handler: Any, function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Call a function below a handler that puts operations off; the thread must have no other one. In the end, or when
+    an interrupt comes wherever it may, `handler.close()` is called and the handler taken off.
+    """
+    try:
+        with _CHANGES:
+            PUTTING_OFF.append(handler)
+            GUEST[:] = [_guest]
+        HANDLERS.append(handler)
+        STACK.handlers.append(handler)
+        return function(*args, **kwargs)
+    finally:
+        try:
+            handler.close()
+        finally:
+            try:
+                _take_off(handler)
+            except BaseException:  # an interrupt
+                _take_off(handler)
+                raise
 
-    __slots__ = ("handler",)
 
-    def __init__(self, handler: Any) -> None:
-        self.handler = handler
+_CHANGES = threading.Lock()
 
-    def __enter__(self) -> None:
-        PUTTING_OFF.append(self.handler)
-        GUEST[:] = [_guest]
-        STACK.handlers.append(self.handler)
-        HANDLERS.append(self.handler)
 
-    def __exit__(self, *exception: Any) -> None:
-        HANDLERS.pop()
-        STACK.handlers.remove(self.handler)
-        PUTTING_OFF.remove(self.handler)
+def _take_off(handler: Any) -> None:
+    """What is done already is left alone."""
+    for handlers in (STACK.handlers, HANDLERS):
+        if handler in handlers:
+            handlers.remove(handler)
+    with _CHANGES:
+        if handler in PUTTING_OFF:
+            PUTTING_OFF.remove(handler)
         if not PUTTING_OFF:
             GUEST.clear()
 
@@ -157,7 +175,7 @@ def at_once() -> without | contextlib.nullcontext:
 class without:
     """Run the block as if some handlers of this thread had not been pushed."""
 
-    __slots__ = ("handlers", "stack", "count")
+    __slots__ = ("handlers", "stack", "off")
 
     def __init__(self, handlers: Iterable) -> None:
         self.handlers = handlers
@@ -165,12 +183,13 @@ class without:
     def __enter__(self) -> None:
         self.stack = STACK.handlers
         STACK.handlers = [handler for handler in self.stack if handler not in self.handlers]
-        self.count = len(self.stack) - len(STACK.handlers)
-        del HANDLERS[len(HANDLERS) - self.count:]
+        self.off = [handler for handler in self.stack if handler in self.handlers]
+        for handler in self.off:
+            HANDLERS.remove(handler)
 
     def __exit__(self, *exception: Any) -> None:
         STACK.handlers = self.stack
-        HANDLERS.extend(self.stack[:self.count])  # only their number matters
+        HANDLERS.extend(self.off)
 
 
 class _Guest:

@@ -60,7 +60,9 @@ class _Part:
 
 
 def replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor], switch: Switch) -> None:
-    """Run all calls up to a node, one by one. What nobody holds any more goes after its last use."""
+    """Run all calls up to a node, one by one. What nobody holds any more goes after its last use: calls whose results
+    have gone, or have memory, were run already.
+    """
     path = node.path()
     last: dict[int, int] = {}
     for number, step in enumerate(path):
@@ -70,13 +72,14 @@ def replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor], swi
     for x, number in last.items():
         dying.setdefault(number, []).append(x)
     for number, step in enumerate(path):
-        switch(step.recording)
-        _replay(step, inputs, values)
+        if any(_waits(values.get(step.first + i)) for i in range(len(step.metas))):
+            switch(step.recording)
+            _replay(step, inputs, values)
         for x in dying.get(number, ()):
             if x >= 0:
-                del values[x]
+                values.pop(x, None)
             else:
-                del inputs[~x]
+                inputs.pop(~x, None)
 
 
 def _replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor]) -> None:
@@ -84,11 +87,29 @@ def _replay(node: Node, inputs: dict[int, Tensor], values: dict[int, Tensor]) ->
     operands = tuple([x.value if type(x) is Constant else values[x] if x >= 0 else inputs[~x] for x in node.operands])
     found = node.op.execute(operands, node.params)
     for i, result in enumerate((found,) if node.single else found):
-        _fill(values[node.first + i], result)
+        _fill(values.get(node.first + i), result)
 
 
-def _fill(x: Tensor, result: Tensor) -> None:
-    """Give a tensor whose operation was put off what the operation gave."""
+def _waits(x: Tensor | None) -> bool:
+    """Is it here, and without memory?"""
+    if x is None:
+        return False
+    try:
+        _array_of(x)
+    except AttributeError:
+        return True
+    return False
+
+
+_array_of = Tensor.__dict__["_array"].__get__
+
+
+def _fill(x: Tensor | None, result: Tensor) -> None:
+    """Give a tensor whose operation was put off what the operation gave, unless a run in between has done so: somebody
+    may have written to it since.
+    """
+    if x is None or not _waits(x):
+        return
     x._storage = result._storage
     x._auto = result._auto
     x._array = result._array  # last: from now on the tensor counts as computed

@@ -6,13 +6,12 @@ gradient state, from Python or from machine code, ends in `late_memory`, which h
 What changes a record is assignments in a row, with no call between a check and what depends on it: the interpreter
 switches threads, collects garbage and runs signal handlers at calls and jumps only. So a finalizer or another thread
 that comes in between finds everything in order, and there is no lock to take for each operation. A record that is about
-to run is taken off its session first. It is pure, so running it a second time, from a finalizer in the middle of the
-first, does no harm.
+to run is taken off its session first. It is pure, and what has its memory keeps it, so running it a second time, from a
+finalizer in the middle of the first or after an interrupt, goes on where the first one is.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -34,7 +33,7 @@ Programs = Callable[[Node, tuple[int, ...]], "Program | None"]
 class Record:
     """Calls that wait: the node they have led to, their results and inputs by number."""
 
-    __slots__ = ("node", "results", "inputs", "numbers", "known", "lock", "done", "floating")
+    __slots__ = ("node", "results", "inputs", "numbers", "known", "lock", "begun", "done", "floating")
 
     def __init__(self, root: Node) -> None:
         self.node = root
@@ -43,6 +42,7 @@ class Record:
         self.numbers: dict[int, int] = {}  # by the id of a tensor, `~number` for inputs; see `number`
         self.known = root  # up to which node
         self.lock = threading.RLock()
+        self.begun = False  # to run one by one: then some of what programs read may have gone
         self.done = False
         self.floating = dtypes._Defaults.floating
 
@@ -51,19 +51,24 @@ class Record:
         node, numbers = self.node, self.numbers
         if self.known is not node:
             results, inputs = self.results, self.inputs
-            start, self.known = self.known, node
+            start = self.known
             for i in range(start.first + len(start.metas), node.first + len(node.metas)):
                 if i in results:
                     numbers[id(results[i])] = i
             for i in range(start.inputs + len(start.new), node.inputs + len(node.new)):
                 if i in inputs:
                     numbers[id(inputs[i])] = ~i
+            self.known = node  # last: another thread may ask meanwhile
         return numbers.get(id(x))
 
     def waits(self, x: Any) -> bool:
         """Is it a result of a call that waits here?"""
         found = self.number(x)
-        return found is not None and found >= 0
+        return found is not None and found >= 0 and self.results.get(found) is x
+
+    def burden(self) -> int:
+        """How many bytes of inputs nobody else holds any more."""
+        return sum(x.nbytes for x, count in zip(self.inputs.values(), _references(self.inputs)) if count <= _UNHELD)
 
     def run(self, programs: Programs) -> None:
         """Give memory to all results that somebody holds. `programs(node, live)` gives the program, None for none."""
@@ -72,13 +77,34 @@ class Record:
                 return
             live = tuple([i for i, count in enumerate(_references(self.results)) if count > _UNHELD])
             if live:
-                with _AsRecorded(self.floating) as switch:
-                    self._run(programs(self.node, live), switch)
+                self._run(programs, live)
             self.done = True
             self.results, self.inputs = {}, {}
-        RECORDS.remove(self)
+        self.forget()
 
-    def _run(self, program: Program | None, switch: Switch) -> None:
+    def forget(self) -> None:
+        """Wait no longer, whether everything has run or not."""
+        if self in RECORDS:
+            RECORDS.remove(self)
+
+    def _run(self, programs: Programs, live: tuple[int, ...]) -> None:
+        """Run as if nothing were around the calls: no handlers, no hooks, and the default dtype of the record."""
+        modes = state.grad_modes()
+        stack, settles, floating = STACK.handlers, STACK.settles, dtypes._Defaults.floating
+        enabled, hooks, anomaly = modes.enabled, getattr(modes, "saved_hooks", None), getattr(modes, "anomaly", None)
+        switch = _switch if state.has_gradients() else _no_switch
+        try:  # an interrupt may come in any line
+            STACK.handlers, STACK.settles, dtypes._Defaults.floating = [None], False, self.floating
+            if switch is _switch:
+                modes.saved_hooks, modes.anomaly = [], False
+            self._run_alone(None if self.begun else programs(self.node, live), switch)
+        finally:
+            STACK.handlers, STACK.settles, dtypes._Defaults.floating = stack, settles, floating
+            if switch is _switch:
+                modes.saved_hooks, modes.anomaly = hooks, anomaly
+                switch(enabled)
+
+    def _run_alone(self, program: Program | None, switch: Switch) -> None:
         if program is not None:
             try:
                 program.run(self.inputs, self.results, switch)
@@ -89,13 +115,8 @@ class Record:
                 if _config.raise_internal_errors:
                     raise
                 program.failed = str(error)
-        collects = gc.isenabled()
-        gc.disable()  # results go as soon as nothing needs them: no finalizer must ask for those of this record now
-        try:
-            replay(self.node, self.inputs, self.results, switch)
-        finally:
-            if collects:
-                gc.enable()
+        self.begun = True
+        replay(self.node, self.inputs, self.results, switch)
 
 
 def _references(results: dict[int, Tensor]) -> list[int]:
@@ -106,38 +127,10 @@ def _references(results: dict[int, Tensor]) -> list[int]:
 _UNHELD = _references({0: object()})[0]  # type: ignore[dict-item]
 
 
-class _AsRecorded:
-    """Run the block as if nothing were around it: no handlers, no hooks, and the default dtype of the record. The
-    function that this gives switches gradients on and off.
-    """
-
-    __slots__ = ("modes", "before", "floating", "stack")
-
-    def __init__(self, floating: dtypes.dtype) -> None:
-        self.modes, self.floating = state.grad_modes(), floating
-
-    def __enter__(self) -> Any:
-        self.stack = STACK.handlers, STACK.settles
-        STACK.handlers, STACK.settles = [None], False
-        modes = self.modes
-        self.floating, dtypes._Defaults.floating = dtypes._Defaults.floating, self.floating
-        self.before = None
-        if not state.has_gradients():
-            return _no_switch
-        self.before = modes.enabled, modes.saved_hooks, modes.anomaly
-        modes.saved_hooks, modes.anomaly = [], False
-        return self._switch
-
-    def __exit__(self, *exception: Any) -> None:
-        dtypes._Defaults.floating = self.floating
-        if self.before is not None:
-            enabled, self.modes.saved_hooks, self.modes.anomaly = self.before
-            self._switch(enabled)
-        STACK.handlers, STACK.settles = self.stack
-
-    def _switch(self, enabled: bool) -> None:
-        self.modes.enabled = enabled
-        self.modes.update()
+def _switch(enabled: bool) -> None:
+    modes = state.grad_modes()
+    modes.enabled = enabled
+    modes.update()
 
 
 def _no_switch(enabled: bool) -> None:
@@ -151,11 +144,15 @@ def _late_memory(x: Tensor, name: str) -> Any:
             for handler in tuple(dispatch.PUTTING_OFF):
                 if handler.record is record:
                     handler.flush("a value is looked at")
-                    break
-            else:
-                record.run(_op_by_op)
+            record.run(_op_by_op)  # unless it has run: another thread may have taken it, or an interrupt have come
             break
-    return object.__getattribute__(x, name)
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        if not hasattr(x, "_meta"):  # it is being made
+            raise
+        raise RuntimeError("a tensor has no values: the call of a compiled function that was to compute them was "
+                           "interrupted; call it again") from None
 
 
 def _op_by_op(node: Node, live: tuple[int, ...]) -> None:

@@ -21,6 +21,7 @@ _new = object.__new__
 _NUMBERS = frozenset((int, float, bool, complex))
 # The classes of tensors whose operations may wait: no subclass of a user, whose functions would see their results.
 _PLAIN: dict[type, bool] = {Tensor: True}
+MOST_HELD = 1 << 26  # bytes of inputs that would be free by now if nothing waited
 MOST_NUMBERS = 2  # numbers at one place that get programs of their own; after that they are inputs
 
 
@@ -93,7 +94,9 @@ class Session:
             opened = _opened(node, key, operands)
             if opened is not None:
                 return self._search(op, opened, params)
-            found = trie.child(node, op, operands, params, recording, refs, [x._meta for x in new])
+            found = None
+            if record.burden() <= MOST_HELD:
+                found = trie.child(node, op, operands, params, recording, refs, [x._meta for x in new])
             if found is not None:
                 found.take = taking(found, tuple([x.__class__ for x in new]))
             if len(node.children) < trie.MOST_CHILDREN:
@@ -134,11 +137,11 @@ class Session:
         with dispatch.below():
             return op.execute(operands, params)
 
-    def settle(self) -> None:
+    def settle(self, why: str = "memory is looked at or written without an operation") -> None:
         """Have everything run that waits."""
         if self.record.node.depth:
-            self.flush("memory is looked at or written without an operation")
-        for record in tuple(self.running):  # on another thread
+            self.flush(why)
+        for record in tuple(self.running):  # on another thread, or after an interrupt
             record.run(self.programs)
 
     def flush(self, why: str) -> None:
@@ -150,19 +153,22 @@ class Session:
         if self.record is record:
             self.record = fresh
         else:  # somebody was quicker
-            RECORDS.remove(fresh)
-        try:
-            if record.node.depth:
-                self.note(record.node, why)
-            record.run(self.programs)
-        finally:
-            self.running.remove(record)
+            fresh.forget()
+        if record.node.depth:
+            self.note(record.node, why)
+        record.run(self.programs)
+        self.running.remove(record)  # not after an interrupt: then `settle` goes on with it
 
     def close(self) -> None:
-        """The call ends."""
-        if self.record.node.depth:
-            self.flush("the call ends")
-        RECORDS.remove(self.record)
+        """The call ends: from now on nobody says when memory is written."""
+        try:
+            self.settle("the call ends")
+        except BaseException:  # an interrupt; what is held stays whole
+            self.settle()
+            raise
+        finally:
+            for record in (self.record, *self.running):
+                record.forget()
 
 
 def _is_plain(kind: type) -> bool:

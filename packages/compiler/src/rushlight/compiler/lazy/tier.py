@@ -21,7 +21,8 @@ EAGER_FIRST = 2  # calls that run eagerly before anything is tried: the first on
 LEAST_TIME = 50e-6  # seconds that eager calls must take for others to be tried
 TRIES = 3  # calls that are timed either way
 LEAST_GAIN = 0.9  # how long lazy calls may take at most, relative to eager ones
-MOST_IN_VAIN = 8  # lazy calls that may want programs which are not there yet
+MOST_IN_VAIN = 8  # lazy calls that may want programs which are not there yet: in all at first, in a row later
+MOST_LIVE = 64  # different sets of results that are needed after one call
 MOST_BREAKS = 512  # different ends of pieces that are remembered
 
 
@@ -60,12 +61,7 @@ class Tier:
         """Call a function with its operations put off."""
         if not possible():
             return fn(*args, **kwargs)
-        session = Session(self._start, self._program, self._note)
-        with dispatch.putting_off(session):
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                session.close()
+        return dispatch.putting_off(Session(self._start, self._program, self._note), fn, args, kwargs)
 
     def call_if_quicker(self, fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Call a function either way. Both are tried in turn first, and the quicker one stays.
@@ -74,8 +70,10 @@ class Tier:
         nothing, as putting off an operation takes about 1.2 us and running some together 20; and where one value after
         the other is looked at, there is nothing to run together.
         """
-        if self.quicker is not None:
-            return self.call(fn, args, kwargs) if self.quicker else fn(*args, **kwargs)
+        if self.quicker is False:
+            return fn(*args, **kwargs)
+        if self.quicker:
+            return self._watched(fn, args, kwargs)
         lazily = len(self.eager_times) >= max(EAGER_FIRST, len(self.times) + 1)
         fresh, start = self.fresh, time.perf_counter()
         result = self.call(fn, args, kwargs) if lazily else fn(*args, **kwargs)
@@ -89,6 +87,22 @@ class Tier:
         self._decide()
         return result
 
+    def _watched(self, fn: Callable, args: tuple, kwargs: dict) -> Any:
+        """Call lazily, and no longer when ever new programs are wanted, as for ever new sizes."""
+        fresh = self.fresh
+        result = self.call(fn, args, kwargs)
+        if self.fresh == fresh:
+            self.in_vain = 0
+        else:
+            self.in_vain += 1
+            self._give_up_in_vain()
+        return result
+
+    def _give_up_in_vain(self) -> None:
+        if self.in_vain > MOST_IN_VAIN:
+            self.quicker = False
+            _logs.log("breaks", f"{self.name}: runs eagerly, as its operations do not come in a pattern")
+
     def told(self) -> list[str]:
         """What is known, in words."""
         if self.quicker is False:
@@ -98,10 +112,10 @@ class Tier:
     def _decide(self) -> None:
         if len(self.eager_times) >= EAGER_FIRST and min(self.eager_times) < LEAST_TIME:
             self.quicker = False
-        elif self.in_vain > MOST_IN_VAIN:
-            self.quicker = False
-            _logs.log("breaks", f"{self.name}: runs eagerly, as its operations do not come in a pattern")
-        elif len(self.times) >= TRIES:
+        elif len(self.times) < TRIES:
+            self._give_up_in_vain()
+        else:
+            self.in_vain = 0
             lazy, eager = min(self.times), min(self.eager_times)
             self.quicker = lazy < LEAST_GAIN * eager
             _logs.log("breaks", f"{self.name}: runs {'lazily' if self.quicker else 'eagerly'}, as that takes "
@@ -132,7 +146,8 @@ class Tier:
             found = node.programs.get(live, 0)
             if type(found) is not int:
                 return found
-            node.programs[live] = found + 1
+            if found or len(node.programs) < MOST_LIVE:
+                node.programs[live] = found + 1
             if found < _config.LAZY_CALLS_BEFORE or self.compiled >= _config.LAZY_PROGRAMS:
                 return None
             self.compiled += 1
