@@ -6,6 +6,7 @@ import copy
 import enum
 import math
 import operator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -220,3 +221,22 @@ def test_code_in_the_place_of_names_does_not_run(name):
     graph.output(1)
     with pytest.raises(ValueError, match="none in Python"):
         fx.GraphModule(nn.Module(), graph)
+
+
+def test_other_threads_run_modules_while_one_traces():
+    model, x = nn.Linear(3, 3), rushlight.ones(2, 3)
+    expected = model(x)
+
+    class Waiting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            with ThreadPoolExecutor(1) as pool:
+                found.append(pool.submit(lambda: model(rushlight.ones(2, 3)) + model.weight.sum() * 0).result())
+            return self.inner(x)
+
+    found = []
+    traced = fx.symbolic_trace(Waiting())
+    assert rushlight.equal(found[0], expected) and rushlight.equal(traced(x), expected)

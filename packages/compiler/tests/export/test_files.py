@@ -356,6 +356,9 @@ def test_small_files_do_not_become_large_programs():
         [*graphs, "(v0: float32[1]):\n  return v0\n"])])
     with pytest.raises(ValueError, match="cannot read"):
         read_graph(source)
+    for operand in ("-" * 100_000 + "1", "(" * 5000 + "1" + ")" * 5000):
+        with pytest.raises((ValueError, SyntaxError), match="too many"):
+            read_graph(f"graph(v0: float32[1]):\n  v1 = add(v0, {operand})  # float32[1]\n  return v1\n")
     with pytest.raises(ValueError, match="nothing calls"):
         read_graph("graph(v0: float32[1]):\n  return v0\ngraph g1(v0: float32[1]):\n  return v0\n")
     atom = {"name": "n", "example": 2, "least": 0, "most": None, "low": 0, "high": None}

@@ -8,6 +8,7 @@ import inspect
 import math
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
@@ -258,14 +259,17 @@ def _patched(tracer: Tracer, module_class: Any, functions: Sequence[Callable]) -
     """
     undo: list[Callable[[], None]] = []
     call, read = module_class.__call__, module_class.__getattr__
-    inside = [False]
+    own = threading.get_ident()  # other threads run modules meanwhile
 
     def called(m: Any, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != own:
+            return call(m, *args, **kwargs)
         return tracer.call_module(m, lambda *a, **k: call(m, *a, **k), args, kwargs)
 
     def got(m: Any, name: str) -> Any:
         found = read(m, name)
-        if isinstance(found, Tensor) and name in m._parameters and id(found) in tracer._attributes and not inside[0]:
+        if isinstance(found, Tensor) and name in m._parameters and id(found) in tracer._attributes and (
+                threading.get_ident() == own):
             return tracer._attribute(tracer._attributes[id(found)])
         return found
 

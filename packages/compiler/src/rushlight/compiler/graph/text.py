@@ -155,7 +155,10 @@ def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) ->
         values[declared[0]] = graph.input(parse_meta(declared[1], size))
     for line in lines[1:-1]:
         call, _, metas = line.partition("  # ")
-        statement = ast.parse(call.strip()).body[0]
+        try:
+            statement = ast.parse(call.strip()).body[0]
+        except (MemoryError, RecursionError):
+            raise ValueError("an operand in too many parentheses") from None
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             raise ValueError(f"not an op call: {line!r}")
         op = op_named(ast.unparse(statement.value.func))
