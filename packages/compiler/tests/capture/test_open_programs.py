@@ -5,7 +5,9 @@ sizes would get, and made in no time.
 from __future__ import annotations
 
 import functools
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -294,6 +296,21 @@ def test_sizes_that_raise_do_not_spoil_it(families, monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 compiled(rows(n))
     assert families and all(family.possible and not family.failures for family in families)
+
+
+def test_nothing_keeps_what_a_program_was_captured_from():
+    """Symbols stay in caches of functions of shapes for as long as these like."""
+
+    def run():
+        w = torch.ones(4, requires_grad=True)
+        compiled = torch.compile(lambda x, n: (x * w).softmax(-1).sum(0) * x.shape[0] + x[:n].sum())
+        for n in (5, 6, 9):
+            compiled(rows(n), n - 3).sum().backward()
+        return weakref.ref(w), weakref.ref(compiled)
+
+    found = run()
+    gc.collect()
+    assert [x() for x in found] == [None, None]
 
 
 def test_backends_that_compile_for_each_set_of_sizes():

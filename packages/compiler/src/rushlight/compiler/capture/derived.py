@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
@@ -59,7 +60,21 @@ def expression(sym: Sym, name: Name) -> str:
     return f"({sym.facts.text(sym.terms, lambda atom: place(atom, name))})"
 
 
+def came_from(source: Source, dim: int | None) -> tuple[ref[Source], int | None]:
+    """The origin of an atom: the source of a number, or of a tensor and a dimension.
+
+    Symbols live on in caches of functions of shapes, which must not keep what a program was captured from.
+    """
+    return ref(source), dim
+
+
+def source_of(atom: Atom) -> Source:
+    """The source of the number or tensor that the value of an atom comes from."""
+    source: Source = atom.origin[0]()
+    return source
+
+
 def place(atom: Atom, name: Name) -> str:
-    """Where the value of an atom is found: its origin is the source of a number, or of a tensor and a dimension."""
-    source, dim = atom.origin
-    return name(source) if dim is None else f"{name(source)}._meta.shape[{dim}]"
+    """Where the value of an atom is found."""
+    found, dim = name(source_of(atom)), atom.origin[1]
+    return found if dim is None else f"{found}._meta.shape[{dim}]"

@@ -11,7 +11,7 @@ from rushlight.compiler import _config
 from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.decisions import outcome
-from rushlight.compiler.capture.derived import place
+from rushlight.compiler.capture.derived import place, source_of
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.randomness import draw, give_back
@@ -77,7 +77,7 @@ class Run:
                 lines.append(f"if not ({text}): return MISS")
         if self.sized:
             key = [f"{name(source)}._meta" for source in self.sizes.inputs]
-            key += [name(atom.origin[0]) for atom in self.numbers]
+            key += [name(source_of(atom)) for atom in self.numbers]
             lines += [f"key = ({', '.join(key)},)", "sized = find(key) or make(key)", "if sized is None: return MISS"]
             self._hold_sized(writer)
         return lines

@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rushlight.compiler.capture.derived import derived, place
+from rushlight.compiler.capture.derived import came_from, derived, place, source_of
 from rushlight.compiler.capture.source import Source, path
 from rushlight.compiler.capture.symbolic import opened
 from rushlight.compiler.capture.value import Obj
@@ -149,7 +149,7 @@ class Sizes:
         shape: list[Any] = list(m.shape)
         limits = getattr(real, "__dict__", {}).get(RANGE, {})
         for d in dims:
-            shape[d] = self.places[where, d] = self._size(names.get(d), shape[d], (source, d),
+            shape[d] = self.places[where, d] = self._size(names.get(d), shape[d], came_from(source, d),
                                                           *limits.get(d, (2, math.inf)))
         made = meta(m.dtype, tuple(shape), _symbolic_strides(m, tuple(shape)), m.device, m.requires_grad)
         self.inputs[source] = made
@@ -181,7 +181,7 @@ class Sizes:
         source.wanted = True
         sym = self._numbers.get(source)
         if sym is None:
-            sym = self._numbers[source] = self.facts.atom(f"n{len(self.facts.atoms)}", number, (source, None))
+            sym = self._numbers[source] = self.facts.atom(f"n{len(self.facts.atoms)}", number, came_from(source, None))
             self.places[where, None] = sym
         return Obj(number, derived(sym))  # type: ignore[arg-type]
 
@@ -196,10 +196,10 @@ class Sizes:
                     yield f"{given}.shape[{d}] == {size}", f"{path(source)}.shape[{d}] is not {size}"
         for atom in facts.atoms:
             if atom.parts is None and atom.least > -math.inf:
-                where = f"{path(atom.origin[0])}.shape[{atom.origin[1]}]"
+                where = f"{path(source_of(atom))}.shape[{atom.origin[1]}]"
                 yield f"{place(atom, name)} >= {atom.least}", f"{where} is not at least {atom.least}"
             if atom.parts is None and atom.most < math.inf:
-                yield f"{place(atom, name)} <= {atom.most}", f"{path(atom.origin[0])}: more than {atom.most}"
+                yield f"{place(atom, name)} <= {atom.most}", f"{path(source_of(atom))}: more than {atom.most}"
         for guard in facts.guards.values():
             yield facts.guard_text(guard, lambda atom: place(atom, name)), f"not {facts.guard_text(guard)}"
         if self.inputs:
@@ -221,7 +221,7 @@ class Sizes:
 
     def places_of(self, atoms: Iterable[Atom]) -> list[Place]:
         """The places of atoms."""
-        return [(path(source), dim) for source, dim in [atom.origin for atom in atoms]]
+        return [(path(source_of(atom)), atom.origin[1]) for atom in atoms]
 
 
 def _symbols(x: Any) -> Iterator[Any]:

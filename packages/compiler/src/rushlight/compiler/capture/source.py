@@ -16,7 +16,7 @@ IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change the class
 class Source:
     """One node of the tree. Nodes are unique per step, so equal paths are the same object."""
 
-    __slots__ = ("tree", "parent", "step", "key", "example", "checks", "children", "wanted")
+    __slots__ = ("tree", "parent", "step", "key", "example", "checks", "children", "wanted", "__weakref__")
 
     def __init__(self, tree: SourceTree, parent: Source | None, step: str, key: Any, example: Any) -> None:
         self.tree, self.parent, self.step, self.key, self.example = tree, parent, step, key, example

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import Any
 
+from rushlight.compiler.capture.derived import source_of
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.functions import FunctionCall
 from rushlight.compiler.capture.semantics import attr, call, iterate, subgraphs
@@ -190,7 +191,7 @@ def _looked_at(session: Session, before: tuple[dict[Any, dict], set]) -> list[tu
     for node, earlier in checks.items():
         node.checks = earlier | node.checks
     numbers = [facts.roots(guard[0]) for key, guard in facts.guards.items() if key not in guards]
-    found += [(atom.origin[0], ("open",)) for atoms in numbers for atom in atoms if atom.origin[1] is None]
+    found += [(source_of(atom), ("open",)) for atoms in numbers for atom in atoms if atom.origin[1] is None]
     return found
 
 
