@@ -44,6 +44,13 @@ def test_products_are_one_call(op, shapes, layouts, dtype):
     torch.testing.assert_close(run(inputs)[0], expected)
 
 
+def test_products_of_other_dtypes_than_their_result_are_left_to_eager_plans():
+    graph, tensors = Graph(), (torch.randn(5, 2), torch.arange(10).reshape(5, 2))
+    graph.output([graph.call(prims.linear_weight_grad, tuple([graph.input(x._meta) for x in tensors]))])
+    found = compile_program(graph)([*tensors])[0]
+    torch.testing.assert_close(found, prims.linear_weight_grad.apply(tensors))
+
+
 @pytest.mark.parametrize("shapes", [[(1, 7), (7, 3)], [(5, 7), (7, 1)], [(7,), (7, 3)], [(5, 0), (0, 3)]])
 def test_products_with_vectors_are_left_to_others(shapes):
     run, inputs, expected = program(prims.matmul, shapes)

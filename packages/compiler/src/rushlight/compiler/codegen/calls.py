@@ -90,6 +90,8 @@ def _inferred(node: Node) -> Any:
 def _product(source: Source, node: Node) -> bool:
     """A product of matrices as a call of a kernel, or of BLAS into memory at hand."""
     out = node.outputs[0]
+    if any(x.meta.dtype is not out.meta.dtype for x in node.inputs if isinstance(x, Value)):
+        return False
     if (found := small.product(node)) is not None:
         (kernel, tasks, words, numbers), operands = found
         source.make(out)
