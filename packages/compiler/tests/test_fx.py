@@ -157,7 +157,7 @@ def test_patterns_are_replaced():
     rushlight.testing.assert_close(traced(x, w), (w @ x - 1).relu() + w @ (x + 1) + 1)
     chain = fx.symbolic_trace(lambda x: x.exp().exp().exp())
     assert len(fx.replace_pattern(chain, lambda x: x.exp().exp(), lambda x: x.sin())) == 1
-    rushlight.testing.assert_close(chain(x), x.exp().sin())
+    rushlight.testing.assert_close(chain(x), x.sin().exp())
 
 
 def test_graphs_are_made_by_hand_and_modules_of_them():

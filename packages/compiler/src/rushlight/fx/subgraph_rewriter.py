@@ -21,7 +21,7 @@ def replace_pattern(gm: Any, pattern: Callable | Any, replacement: Callable | An
     """Put operations in the place of others, everywhere in a module's graph; returns where.
 
     `pattern` and `replacement` are functions or traced modules of as many arguments, which stand for any values. Where
-    matches overlap the last one counts; a node that others use fits only the last node of the pattern.
+    matches overlap the first one counts; a node that others use fits only the last node of the pattern.
 
     Example:
         >>> import rushlight
@@ -45,7 +45,7 @@ def replace_pattern(gm: Any, pattern: Callable | Any, replacement: Callable | An
         raise NotImplementedError("replace_pattern: a pattern with several results")
     matches: list[Match] = []
     taken: set[Node] = set()
-    for node in reversed(gm.graph.nodes):
+    for node in gm.graph.nodes:
         found: dict[Node, Node] = {}
         if node in taken or not _fits(last, node, found):
             continue
@@ -56,7 +56,7 @@ def replace_pattern(gm: Any, pattern: Callable | Any, replacement: Callable | An
         taken |= own
         matches.append(Match(node, found))
     moved: dict[Node, Node] = {}  # nodes that were replaced meanwhile
-    for match in matches[::-1]:
+    for match in matches:
         values = {b: moved.get(match.nodes_map[a], match.nodes_map[a]) for a, b in zip(*inputs) if a in match.nodes_map}
         with gm.graph.inserting_before(match.anchor):
             made = gm.graph.graph_copy(new, values)
@@ -66,7 +66,7 @@ def replace_pattern(gm: Any, pattern: Callable | Any, replacement: Callable | An
             if not n.users:
                 gm.graph.erase_node(n)
     gm.recompile()
-    return matches[::-1]
+    return matches
 
 
 def _graph(x: Any) -> Graph:
