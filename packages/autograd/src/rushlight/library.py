@@ -157,8 +157,10 @@ class CustomOpDef:
         return self.register_kernel("meta", func)
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-        """Enter the gradient: `backward(ctx, *grads)` gives one per argument, `setup_context(ctx, inputs, output)`
-        saves what it needs."""
+        """Enter the gradient: `backward(ctx, *grads)` gives one per argument in the order of the parameters, a list
+        for a list of tensors; `setup_context(ctx, inputs, output)` saves what it needs. Arguments that are taken by
+        name only come as `keyword_only_inputs`, and have no gradient.
+        """
         self._backward, self._setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable | None = None) -> Callable:
@@ -248,7 +250,15 @@ def custom_op(
 
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
-    """Announce an operator; kernels come by `impl`. The schema is a note for readers: Python calls need none."""
+    """Announce an operator; kernels come by `impl`. The schema is a note for readers: Python calls need none.
+
+    Example:
+        >>> import rushlight
+        >>> rushlight.library.define("doc::half", "(Tensor x) -> Tensor")
+        >>> _ = rushlight.library.impl("doc::half", "default", lambda x: x / 2)
+        >>> rushlight.ops.doc.half(rushlight.ones(1))
+        tensor([0.5000])
+    """
     _named(qualname)._signature = schema
 
 
@@ -264,14 +274,38 @@ def register_kernel(op: str | CustomOpDef, device_types: Any, func: Callable | N
 
 
 def register_fake(op: str | CustomOpDef, func: Callable | None = None, /, **options: Any) -> Callable:
-    """Enter the function that makes an operator's empty result, which meta tensors use; also as decorator."""
+    """Enter the function that makes an operator's empty result, which meta tensors use; also as decorator.
+
+    Raises RuntimeError when there is no operator of the name.
+
+    Example:
+        >>> import rushlight
+        >>> op = rushlight.library.custom_op("doc::first", lambda x: x[:1].clone(), mutates_args=())
+        >>> _ = rushlight.library.register_fake("doc::first", lambda x: x.new_empty(1))
+        >>> op(rushlight.empty(3, device="meta")).shape
+        rushlight.Size([1])
+    """
     return _known(op).register_fake if func is None else _known(op).register_fake(func)
 
 
 def register_autograd(
     op: str | CustomOpDef, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None
 ) -> None:
-    """Enter an operator's gradient: see `CustomOpDef.register_autograd`."""
+    """Enter an operator's gradient: see `CustomOpDef.register_autograd`.
+
+    Raises RuntimeError when there is no operator of the name.
+
+    Example:
+        >>> import rushlight
+        >>> op = rushlight.library.custom_op("doc::scaled", lambda x, factor: x * factor, mutates_args=())
+        >>> def keep(ctx, inputs, output):
+        ...     ctx.factor = inputs[1]
+        >>> rushlight.library.register_autograd("doc::scaled", lambda ctx, grad: (grad * ctx.factor, None),
+        ...                                     setup_context=keep)
+        >>> x = rushlight.ones(1, requires_grad=True)
+        >>> rushlight.autograd.grad(op(x, factor=3.0), x)
+        (tensor([3.]),)
+    """
     _known(op).register_autograd(backward, setup_context=setup_context)
 
 
