@@ -228,7 +228,7 @@ def test_marks_change_nothing():
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-10], lambda b: b"", lambda b: b.replace(b"add(", b"sys("),
-                                    lambda b: b.replace(b'"format": 1', b'"format": 9')])
+                                    lambda b: b.replace(b'"format": 2', b'"format": 9')])
 def test_damaged_files_are_refused(damage, tmp_path):
     file = stored(jit.script(lambda x: x + 1, example_inputs=[(rushlight.ones(1),)])).getvalue()
     with pytest.raises(RuntimeError, match="load: "):
