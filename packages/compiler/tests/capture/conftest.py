@@ -136,21 +136,6 @@ def traps() -> list[Callable]:
 
 
 @pytest.fixture
-def somebody_notices(traps: list[Callable]) -> Callable[[], bool]:
-    """The question whether a trap fails."""
-
-    def fails() -> bool:
-        for test in traps:
-            try:
-                test(Check())
-            except Exception:
-                return True
-        return False
-
-    return fails
-
-
-@pytest.fixture
 def lazily() -> Callable:
     """Compiles a function with its operations put off, and run by a backend."""
     return lambda fn, programs="eager": rushlight.compile(fn, backend="lazy", options={"programs": programs})
