@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -16,8 +15,6 @@ import numpy as np
 
 from rushlight.core import native
 from rushlight.core.tensor import Tensor
-
-_lock = threading.Lock()
 
 
 @cache
