@@ -114,3 +114,11 @@ def test_native_losses_are_those_of_numpy(shape, reduction, weighted):
             gradients.append(backward.apply(operands, params if fused else (shape, *params)))
         np.testing.assert_allclose(*losses, rtol=1e-12)
         np.testing.assert_allclose(*gradients, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.float64, rushlight.bfloat16])
+@pytest.mark.parametrize("scores", [[1.0, np.inf, 2.0], [-np.inf] * 3, [np.nan, 1.0, 2.0]], ids=["inf", "none", "nan"])
+def test_rows_without_a_finite_largest_score_have_no_loss(dtype, scores):
+    x = rushlight.tensor([scores, [1.0, -np.inf, 2.0]], dtype=dtype)
+    losses = cross_entropy(x, rushlight.tensor([0, 2]), reduction="none")
+    assert np.isnan(losses[0].item()) and losses[1].item() == pytest.approx(np.log1p(np.exp(-1)), rel=2e-2)

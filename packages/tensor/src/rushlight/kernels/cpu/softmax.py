@@ -46,8 +46,8 @@ _LOG_SOFTMAX = LineProgram(
 )
 
 
-def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
-    """The logarithm of the sum of exponentials: `base` and `norm` add up to it."""
+def _log_sum(results: tuple[str, ...], ending: str, infinite: str = "top + norm") -> LineProgram:
+    """The logarithm of the sum of exponentials: `base` and `norm` add up to it; `infinite` is `norm` for such a top."""
     return LineProgram(
         results,
         ("x",),
@@ -56,7 +56,7 @@ def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
             Pass("top = fmax(top, x)", "base = select(fabs(top) < C(inf), top, C(0.0))"),
             Pass(
                 "e = x - base\ne = exp_term(e)\ntotal += e",
-                f"norm = C(total)\nnorm = log(norm)\nnorm = select(fabs(top) < C(inf), norm, top + norm)\n{ending}",
+                f"norm = C(total)\nnorm = log(norm)\nnorm = select(fabs(top) < C(inf), norm, {infinite})\n{ending}",
             ),
         ),
         each=results,
@@ -64,7 +64,7 @@ def _log_sum(results: tuple[str, ...], ending: str) -> LineProgram:
 
 
 _LOG_SUM = _log_sum(("y",), "y = base + norm")
-LOG_SUM_PARTS = _log_sum(("largest", "more"), "largest = base\nmore = norm")
+LOG_SUM_PARTS = _log_sum(("largest", "more"), "largest = base\nmore = norm", "top - top")
 _SOFTMAX_BACKWARD = LineProgram(
     ("d",),
     ("g", "y"),
@@ -100,23 +100,28 @@ def log_sum_exp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """`log(sum(exp(x)))` over axes, which keep size 1; -inf for nothing, or nothing but -inf."""
     if lines.fits(x):
         return _folded(_LOG_SUM, x, axes)[0]
-    largest, rest = log_sum_parts(x, axes)
-    return rest + largest
+    x = _wide(x)
+    top = _largest(x, axes)
+    top = np.where(np.isfinite(top), top, 0).astype(top.dtype, copy=False)
+    return np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
 
 
 def log_sum_parts(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """`log_sum_exp` in two parts, the largest element and the logarithm that is added to it.
 
+    Where the largest is infinite, the other part is NaN: elements go off the largest, infinity off itself is no number.
     Where the difference to an element is wanted, the element goes off the first: of large numbers little would be left.
     """
     if lines.fits(x):
         largest, rest = _folded(LOG_SUM_PARTS, x, axes)
         return largest, rest
     x = _wide(x)
-    real = x.real if x.dtype.kind == "c" else x
-    top = real.max(axis=axes, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, 0).astype(real.dtype, copy=False)
+    top = _largest(x, axes)
     return top, np.log(np.exp(x - top).sum(axis=axes, keepdims=True))
+
+
+def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return (x.real if x.dtype.kind == "c" else x).max(axis=axes, keepdims=True, initial=-np.inf)
 
 
 def _folded(program: LineProgram, x: np.ndarray, axes: tuple[int, ...]) -> list[np.ndarray]:
