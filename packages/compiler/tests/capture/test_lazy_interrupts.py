@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import weakref
@@ -175,3 +176,31 @@ def test_what_stops_coming_in_a_pattern_becomes_eager(monkeypatch):
     for n in range(4, 20):
         assert compiled(torch.ones(n)).item() == 3 * n
     assert told.quicker is False
+
+
+def test_memory_whose_address_somebody_has():
+    def f(x):
+        place, made = x.data_ptr(), []
+        made.append(x + 1)
+        ctypes.memset(place, 0, 24)
+        y = x * 2 + 1
+        place = y.untyped_storage().data_ptr()
+        made += [y + 1, y * 3]
+        ctypes.memset(place, 0, 24)
+        return values([*made, x, y])
+
+    compiled = torch.compile(f, backend="lazy")
+    for _ in range(3):
+        assert compiled(torch.arange(6.0)) == f(torch.arange(6.0))
+
+
+def test_exports_inside():
+    def f(x):
+        y = x * 2
+        return torch.export.export(Doubled(), (y,)).module()(y).tolist()
+
+    class Doubled(pytest.importorskip("rushlight.nn").Module):
+        def forward(self, x):
+            return x + x
+
+    assert torch.compile(f, backend="lazy")(torch.ones(3)) == [4, 4, 4]

@@ -139,7 +139,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
     session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()
     try:
-        with recording():
+        with dispatch.at_once(), recording():
             reason = state.unusual()
             if reason is not None:
                 raise Abort(reason)

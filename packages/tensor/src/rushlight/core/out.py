@@ -16,6 +16,7 @@ from rushlight.core.dtypes import can_cast, dtype
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import preserve_format, strides_for
 from rushlight.core.op import HANDLERS, Op, plan_key
+from rushlight.core.storage import address
 from rushlight.core.tensor import Tensor
 
 
@@ -65,7 +66,8 @@ def apply_into(op: Op, out: Any, operands: tuple) -> Any:
 def _read_elsewhere(out: Tensor, operands: tuple) -> bool:
     """Does an operand lie in the memory of `out`, but not element on element?"""
     return any(
-        np.may_share_memory(x._array, out._array) and not (x._meta is out._meta and x.data_ptr() == out.data_ptr())
+        np.may_share_memory(x._array, out._array)
+        and not (x._meta is out._meta and address(x._array) == address(out._array))
         for x in operands
         if isinstance(x, Tensor)
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import numpy as np
 
+from rushlight.core.dispatch import settle
 from rushlight.kernels.cpu.allocator import Loan
 
 
@@ -56,6 +59,8 @@ class Storage:
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
+        settle()
+        ADDRESSED.add(self)
         return self.address
 
     def __reduce__(self) -> tuple:
@@ -63,6 +68,9 @@ class Storage:
 
     def __repr__(self) -> str:
         return f"<Storage of {self.nbytes()} bytes, version {self.version}>"
+
+
+ADDRESSED: WeakSet[Storage] = WeakSet()  # somebody has the address and may write there, unseen
 
 
 def whole_storage(array: np.ndarray) -> Storage:

@@ -17,7 +17,7 @@ from rushlight.core.devices import cpu, device
 from rushlight.core.dispatch import settle
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.meta import Meta, Size, meta
-from rushlight.core.storage import Storage, address
+from rushlight.core.storage import ADDRESSED, Storage, address
 
 _new = object.__new__
 _MEMORY = ("_array", "_storage", "_auto")  # what a tensor has not yet whose operation was put off
@@ -212,7 +212,11 @@ class Tensor(_Attached):
     def data_ptr(self) -> int:
         """The address of the first element; 0 without elements."""
         settle()
-        return address(self._array) if self._meta.numel and self._array is not None else 0
+        if not self._meta.numel or self._array is None:
+            return 0
+        if isinstance(self._array, np.ndarray):
+            ADDRESSED.add(self.storage())
+        return address(self._array)
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The numpy array over the same memory.

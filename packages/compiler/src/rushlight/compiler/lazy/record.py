@@ -12,6 +12,7 @@ finalizer in the middle of the first or after an interrupt, goes on where the fi
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class Record:
 
     def forget(self) -> None:
         """Wait no longer, whether everything has run or not."""
-        if self in RECORDS:
+        with contextlib.suppress(ValueError):  # another thread may be quicker
             RECORDS.remove(self)
 
     def _run(self, programs: Programs, live: tuple[int, ...]) -> None:

@@ -15,6 +15,7 @@ from rushlight.compiler.lazy.trie import Node
 from rushlight.core import dispatch, dtypes, eager
 from rushlight.core.meta import meta
 from rushlight.core.op import WATCHERS, Op
+from rushlight.core.storage import ADDRESSED
 from rushlight.core.tensor import Tensor, wrap
 
 _new = object.__new__
@@ -32,6 +33,7 @@ class Session:
         self.root, self.programs, self.note = root, programs, note
         self.modes = state.grad_modes()
         self.running: list[Record] = []
+        self.closed = False
         self.record = Record(root())
         RECORDS.append(self.record)
 
@@ -68,8 +70,8 @@ class Session:
                     ref = next((~(start + i) for i, y in enumerate(new) if y is x), None)
                     if ref is None:
                         storage = x._storage
-                        if storage is not None and storage.exposed:
-                            return self.at_once(op, operands, params, "memory that numpy shares")
+                        if storage is not None and (storage.exposed or ADDRESSED and storage in ADDRESSED):
+                            return self.at_once(op, operands, params, "memory that others may write")
                         ref = ~(start + len(new))
                         new.append(x)
                         parts.append(x._meta)
@@ -150,9 +152,10 @@ class Session:
         RECORDS.append(fresh)
         record = self.record
         self.running.append(record)
-        if self.record is record:
+        taken = self.record is not record  # somebody was quicker
+        if not taken:
             self.record = fresh
-        else:  # somebody was quicker
+        if taken or self.closed:
             fresh.forget()
         if record.node.depth:
             self.note(record.node, why)
@@ -167,6 +170,7 @@ class Session:
             self.settle()
             raise
         finally:
+            self.closed = True
             for record in (self.record, *self.running):
                 record.forget()
 

@@ -14,6 +14,7 @@ from typing import Any
 from rushlight.compiler.capture import state
 from rushlight.compiler.lazy.trie import Constant, Node
 from rushlight.core.op import WATCHERS
+from rushlight.core.storage import ADDRESSED
 from rushlight.core.tensor import Tensor
 
 _array_of = Tensor.__dict__["_array"].__get__
@@ -84,7 +85,7 @@ def _written(form: str, same: str, variadic: bool, results: int, single: bool, g
             lines += [f"if {x}.__class__ is not k{new} or {x}._meta is not m{new}: return None",
                       f"try: array_of({x})", f"except AttributeError: return None  # {x} waits, too",
                       f"storage = {x}._storage",
-                      "if storage is not None and storage.exposed: return None"]
+                      "if storage is not None and (storage.exposed or addressed and storage in addressed): return None"]
             store.append(f"record.inputs[v{i}] = {x}")
             new += 1
     for i in range(results):
@@ -103,6 +104,6 @@ def _written(form: str, same: str, variadic: bool, results: int, single: bool, g
     text = "\n".join([*header, "    def take(session, record, operands):", *[f"        {line}" for line in lines],
                       "    return take"])
     namespace = {"new": object.__new__, "Tensor": Tensor, "array_of": _array_of, "watchers": WATCHERS,
-                 "modes": state.grad_modes()}
+                 "addressed": ADDRESSED, "modes": state.grad_modes()}
     exec(compile(text, "<rushlight lazy>", "exec"), namespace)  # noqa: S102  our own text
     return namespace["write"]  # type: ignore[return-value]
