@@ -176,7 +176,8 @@ def _places(p: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{p}.keywords", value.keywords
     if _is(value, type):
         for name, found in list(vars(value).items()):
-            if name not in ("__dict__", "__weakref__", "__doc__", "__module__", "__slots__"):
+            private = name.startswith("_") and not name.startswith("__")  # of an enum, or of a class of ours
+            if not private and name not in ("__dict__", "__weakref__", "__doc__", "__module__", "__slots__"):
                 yield f"{p}.{name}" if not _is(found, (staticmethod, classmethod)) \
                     else f"{p}.__dict__['{name}']", found
     elif not _is(value, (torch.Tensor, types.ModuleType)):

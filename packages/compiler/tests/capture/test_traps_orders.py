@@ -10,6 +10,8 @@ import itertools
 import linecache
 import traceback
 import types
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,6 +301,11 @@ TABLE = {
                                  "d = torch.device('cpu') | d = 'nowhere'"),
     "clamp by a number": ("k = 0.5", "return x.clamp(max=k)", "k = 0.25 | k = 2 | k = None | k = torch.tensor(0.1)"),
 }
+
+_spec = spec_from_file_location("rushlight_orders_library", Path(__file__).with_name("orders_library.py"))
+_more = module_from_spec(_spec)
+_spec.loader.exec_module(_more)
+TABLE |= _more.TABLE
 
 
 def program(text: str) -> str:

@@ -323,7 +323,10 @@ def cached(session: Session, value: Obj, args: Args, kwargs: Kwargs) -> Value:
     key: Any = tuple(positional)
     if named:
         key += ([x for x in holds if type(x) is object][-1], *itertools.chain.from_iterable(named.items()))
-    if fn.cache_parameters()["typed"]:
+    about = fn.__dict__.get("cache_parameters")
+    if getattr(about, "__globals__", None) is not vars(functools):
+        raise Abort("a cached function that has lost its parameters")
+    if about()["typed"]:
         key += (*map(type, positional), *map(type, named.values()))
     elif len(key) == 1 and type(key[0]) in (int, str):
         key = key[0]

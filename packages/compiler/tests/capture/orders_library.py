@@ -1,0 +1,136 @@
+"""More rows for test_traps_orders: what programs take from the standard library, gradients, and sizes of data."""
+
+TABLE = {
+    "cached function": (
+        "L=[];;@functools.lru_cache;;def h(k):;;    L.append(k);;    return k * 2;;k = 3",
+        "return x * h(k)",
+        "h.cache_clear() | k = 4 | k = 3.0 | h(5) | h = lambda k: 9 | k = True"),
+    "dispatch on a type": (
+        "@functools.singledispatch;;def h(v): return 1;;@h.register;;def _(v: int): return 2;;k = 3",
+        "return x * h(k)",
+        "k = 3.0 | h.register(float, lambda v: 7) | h.register(int, lambda v: 9) | k = True | k = 's'"),
+    "groups": (
+        "L = [1, 1, 2];;key = None",
+        "return x * sum([len(list(g)) * k for k, g in itertools.groupby(L, key)])",
+        "L.append(2) | key = lambda v: v % 2 | L = []"),
+    "groups left early": (
+        "L = [1, 1, 2, 3];;P = []",
+        "for k, g in itertools.groupby(L, lambda v: P.append(v) or v):;;    P.append(('k', k));;"
+        "    for i in g: P.append(('g', i)); break;;return x",
+        "L.append(3) | P.clear()"),
+    "members": (
+        "class E(enum.Enum):;;    A = 1;;    B = 2;;e = E.A",
+        "return x * e.value if e is E.A else x - e.value",
+        "e = E.B | E.A._value_ = 7 | e = 3"),
+    "dict with attributes": (
+        "class M(dict):;;    k = 1;;    def __getattr__(self, n): return self[n];;"
+        "    def __setattr__(self, n, v): self[n] = v;;D = M(a=1)",
+        "D.b = n + D.a;;D['c'] = D.get('c', 0) + 1;;return x * D.b * len(D)",
+        "D.a = 5 | M.__getattr__ = lambda s, n: 3 | M.__setitem__ = lambda s, k, v: None | "
+        "M.__len__ = lambda s: 9 | M.get = lambda s, *a: 6"),
+    "dict that changes what it keeps": (
+        "class M(dict):;;    def __setitem__(self, k, v): L.append(k); dict.__setitem__(self, k, v * 2);;"
+        "    def __getitem__(self, k): return dict.__getitem__(self, k) + 1;;L = [];;D = M(a=1)",
+        "D['b'] = n;;D.update(c=3);;D.setdefault('d', 4);;"
+        "return x * D['b'], len(D), list(D.items()), 'c' in D, D.get('b')",
+        "D['b'] = 7 | del M.__getitem__ | L = () | M.__contains__ = lambda s, k: False | "
+        "M.update = lambda s, **k: None | M.__iter__ = lambda s: iter('zz') | M.items = lambda s: []"),
+    "arguments of an exception": (
+        "k = 'q'",
+        "try: raise ValueError(k, 2);;except ValueError as e: return x * len(e.args), str(e), e.args",
+        "k = 3 | ValueError = KeyError"),
+    "branches on a list of elements": (
+        "w = torch.tensor([1, 2])",
+        "return [x * 2 if v > 1 else x for v in w.tolist()]",
+        "w.add_(1) | w = torch.tensor([]) | w = torch.tensor([0., 9.])"),
+    "lists of elements": (
+        "w = torch.tensor([1, 2])",
+        "l = w.tolist();;w.add_(1);;l.append(9);;m = w.tolist();;return l, m, l is m, x",
+        "w.add_(1) | w = torch.tensor([True])"),
+    "out twice": (
+        "o = torch.empty(3)",
+        "torch.mul(x, 2, out=o);;torch.add(o, 1, out=o);;return o.sum(), o",
+        "o = torch.empty(0) | o = torch.empty(3).double() | o = torch.empty(6)[::2] | "
+        "o = torch.ones(3, requires_grad=True) | o = x0 | o = torch.empty(1).expand(3)"),
+    "data written": (
+        "w = torch.ones(3, requires_grad=True)",
+        "w.data -= 0.1 * x;;w.data.mul_(2);;return w * 1",
+        "w = torch.ones(3) | w = torch.ones(1, requires_grad=True) | w = (w * 2)"),
+    "hook for a while": (
+        "w = torch.ones(3, requires_grad=True);;k = 2;;L = []",
+        "y = w * x;;h = y.register_hook(lambda g: L.append(k) or g * k);;w.grad = None;;y.sum().backward();;"
+        "h.remove();;return w.grad",
+        "k = 3 | L = () | k = 2.5"),
+    "Function": (
+        "k = 2;;class F(torch.autograd.Function):;;    @staticmethod;;    def forward(ctx, v):;;"
+        "        ctx.save_for_backward(v); ctx.j = k;;        return v * k;;    @staticmethod;;"
+        "    def backward(ctx, g):;;        v, = ctx.saved_tensors;;        return g * v * ctx.j * k;;"
+        "w = torch.ones(3, requires_grad=True)",
+        "y = F.apply(w * x);;w.grad = None;;y.sum().backward();;return w.grad",
+        "k = 3 | F.backward = staticmethod(lambda ctx, g: g) | w = torch.ones(3) | "
+        "F.forward = staticmethod(lambda ctx, v: v + 0)"),
+    "Function of two": (
+        "class F(torch.autograd.Function):;;    @staticmethod;;    def forward(ctx, a, b):;;"
+        "        ctx.save_for_backward(a, b);;        return a * b;;    @staticmethod;;    def backward(ctx, g):;;"
+        "        a, b = ctx.saved_tensors;;"
+        "        return (g * b if ctx.needs_input_grad[0] else None), (g * a if ctx.needs_input_grad[1] else None);;"
+        "v = torch.ones(3, requires_grad=True);;w = torch.ones(3)",
+        "y = F.apply(v, w * x);;y.sum().backward();;return v.grad, w.grad",
+        "w.requires_grad_() | v.requires_grad_(False) | v.grad = None"),
+    "context that holds a dict": (
+        "class F(torch.autograd.Function):;;    @staticmethod;;    def forward(ctx, v, o):;;"
+        "        ctx.o = o; ctx.save_for_backward(v);;        return v * o['k'];;    @staticmethod;;"
+        "    def backward(ctx, g):;;        v, = ctx.saved_tensors;;        return g * ctx.o['k'] * v.sum(), None;;"
+        "o = {'k': 2};;w = torch.ones(3, requires_grad=True)",
+        "return F.apply(w * x, o)",
+        "w.grad = None; y = f(x0); o['k'] = 5; y.sum().backward() | w.grad = None; f(x0).sum().backward() | "
+        "o = {'k': 7}; w.grad = None; f(x0).sum().backward()"),
+    "Function that reads a global": (
+        "class F(torch.autograd.Function):;;    @staticmethod;;    def forward(ctx, v, *a):;;"
+        "        ctx.save_for_backward(v); ctx.j = j;;        return v * j;;    @staticmethod;;"
+        "    def backward(ctx, g):;;        v, = ctx.saved_tensors;;        return g * v * j;;j = 2.0;;"
+        "W = torch.ones(3);;w = torch.ones(3, requires_grad=True)",
+        "return F.apply(w * x)",
+        "w.grad = None; y = f(x0); j = 3.0; y.sum().backward() | "
+        "w.grad = None; y = f(x0); j = 4.0; y.sum().backward() | "
+        "w.grad = None; y = f(x0); W.mul_(2); y.sum().backward() | "
+        "w.grad = None; y = f(x0); W = torch.zeros(3); y.sum().backward()"),
+    "mask written": (
+        "w = torch.zeros(3);;k=1.5",
+        "w[x > k] = x[x > k] * 2;;w.masked_fill_(x < 2, 7);;return w",
+        "k = 9.0 | k = 0.0 | w = torch.zeros(3).long() | w = torch.zeros(2)"),
+    "gradient through a mask": (
+        "w = torch.ones(3, requires_grad=True);;k=1.5",
+        "w.grad = None;;(w * x)[x > k].pow(2).sum().backward();;return w.grad",
+        "k = 9.0 | k = 0.0 | w = torch.ones(3)"),
+    "sizes of sizes": (
+        "k = 1.5",
+        "y = x[x > k];;z = y.unique();;q = (z * 2).nonzero();;return y.shape, z, q, y.numel() - z.numel()",
+        "k = 9.0 | k = 0.0 | x0 = torch.tensor([2., 2., 0., 2.])"),
+    "vmap": (
+        "k = 2;;w = torch.ones(3)",
+        "return torch.vmap(lambda v: v * k + w)(x)",
+        "k = 3 | w = torch.zeros(2) | w.add_(1) | torch.vmap = torch.vmap"),
+    "grad of a function with effects": (
+        "L = [];;w = torch.zeros(3)",
+        "def g(v):;;    L.append(v.dim());;    w.add_(v.detach());;    return (v * v).sum();;"
+        "r = torch.func.grad(g)(x);;return r, w * 1",
+        "L = () | w = torch.zeros(2) | w = x0"),
+    "jvp": (
+        "k = 3;;L = []",
+        "L.append(1);;return torch.func.jvp(lambda v: v.pow(k) * len(L), (x,), (torch.ones_like(x),))",
+        "k = 2 | L = () | x0 = torch.ones(3, requires_grad=True)"),
+    "vjp": (
+        "k = 2",
+        "out, f2 = torch.func.vjp(lambda a: (a * k, a.sum()), x);;"
+        "return out, f2((x, x.sum())), f2((x * 0, x.sum() * 0))",
+        "k = 3.0 | x0.requires_grad_()"),
+    "numbers of Python": (
+        "import random;;random.seed(3);;k = 0.5",
+        "return x * random.random() if random.random() < k else x + random.randint(0, 5)",
+        "random.seed(9) | k = 0.0 | random.seed(1); k = 1.0 | random.random = random.random"),
+    "generators of Python": (
+        "import random;;random.seed(1);;g = random.Random(1);;h = g",
+        "return x * g.random() + h.random()",
+        "h = random.Random(2) | h = random | g.seed(7)"),
+}
