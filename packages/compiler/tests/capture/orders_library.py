@@ -132,5 +132,5 @@ TABLE = {
     "generators of Python": (
         "import random;;random.seed(1);;g = random.Random(1);;h = g",
         "return x * g.random() + h.random()",
-        "h = random.Random(2) | h = random | g.seed(7)"),
+        "h = random.Random(2) | h = random | g.seed(7) | del g.gauss_next"),
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CLOCKS: dict[Any, type] = {getattr(time, name + end): kind for name in ("time", "perf_counter", "monotonic",
                                                                         "process_time", "thread_time")
                            for end, kind in (("", float), ("_ns", int)) if hasattr(time, name + end)}
+PLAIN: Any = random.Random.__base__  # whose state is all that these draws change, and that nobody replaces
 
 
 class Said(NamedTuple):
@@ -82,7 +83,7 @@ class Outside:
             raise Abort(f"a random number of a {type(owner).__name__}")
         if id(owner) not in self.generators:
             twin = random.Random()
-            twin.setstate(owner.getstate())
+            PLAIN.setstate(twin, PLAIN.getstate(owner))
             self.generators[id(owner)] = source, owner, twin
         first, _, twin = self.generators[id(owner)]
         if (first is None) is not (source is None):  # the one that we hold on to, and one by a path
@@ -110,7 +111,7 @@ class Outside:
         def name(owner: Any) -> str:
             return epilogue.source(owner) if isinstance(owner, Source) else epilogue.writer.hold(owner)
 
-        lines = [f"w{i} = {name(owner if source is None else source)}.getstate()"
+        lines = [f"w{i} = {epilogue.writer.hold(PLAIN.getstate)}({name(owner if source is None else source)})"
                  for i, (source, owner, _) in enumerate(self.generators.values())]
         for item in self.early:
             call = "" if item.method == "__call__" else f".{item.method}"
@@ -123,7 +124,7 @@ class Outside:
         parts = []
         for i, (source, owner, _) in enumerate(self.generators.values()):
             name = epilogue.writer.hold(owner) if source is None else epilogue.source(source)
-            parts.append(f"{name}.setstate(w{i}); ")
+            parts.append(f"{epilogue.writer.hold(PLAIN.setstate)}({name}, w{i}); ")
         return "".join(parts)
 
 
