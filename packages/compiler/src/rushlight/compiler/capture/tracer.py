@@ -31,7 +31,6 @@ class _Nowhere:
 for _name in ("__getattr__", "__array__", "__array_ufunc__", "__array_function__", "__array_interface__", "__bool__",
               "__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__hash__", "__float__", "__int__"):
     setattr(_Nowhere, _name, refuse("the memory"))
-NOWHERE = _Nowhere()
 
 
 class View(NamedTuple):
@@ -52,7 +51,7 @@ class Tracer(Tensor):
     __slots__ = ("_kind", "_node", "_root", "_parent", "_step", "_seen", "_count", "_silent", "_epoch", "_severed",
                  "_origin", "_views")
 
-    _array = property(lambda self: NOWHERE)
+    _array = property(lambda self: _Nowhere())  # doctest asks what a module names, so no name for one
     _storage = property(refuse("the memory"))
     _auto = property(refuse("the gradient state"))
     _version = property(lambda self: self._root._count - self._root._silent)  # since the start of the call
