@@ -150,7 +150,7 @@ def test_fork_while_another_thread_makes_a_program(cls, name, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_inside_a_loader_worker():
-    from rushlight.utils.data import DataLoader
+    DataLoader = pytest.importorskip("rushlight.utils.data").DataLoader
 
     compiled = torch.compile(lambda x: x * 2 + 1, backend="eager")
     compiled(torch.ones(1))

@@ -104,6 +104,16 @@ def _erfc(o: Builder, x: Ref) -> Ref:
     return o.Sub(o.number(1, x.dtype), o.Erf(x))
 
 
+@_scalar(s.normal_cdf)
+def _normal_cdf(o: Builder, x: Ref) -> Ref:
+    return o.Mul(o.Add(o.Erf(o.Mul(x, math.sqrt(0.5))), 1.0), 0.5)
+
+
+@_scalar(s.gaussian)
+def _gaussian(o: Builder, x: Ref) -> Ref:
+    return o.Exp(o.Mul(o.Mul(x, x), -0.5))
+
+
 @_scalar(s.trunc)
 def _trunc(o: Builder, x: Ref) -> Ref:
     return o.Mul(o.Sign(x), o.Floor(o.Abs(x)))
