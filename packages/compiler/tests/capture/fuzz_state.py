@@ -181,19 +181,11 @@ def _places(p: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{p}.{name}" if not _is(found, (staticmethod, classmethod)) \
                     else f"{p}.__dict__['{name}']", found
     elif not _is(value, (torch.Tensor, types.ModuleType)):
-        for name, found in list(_fields(value).items())[:2 * MUCH]:
+        for name, found in list((beside("conftest").fields_of(value) or {}).items())[:2 * MUCH]:
             if type(name) is str and name.isidentifier() and name != "_batches":  # whose keys are addresses
                 yield f"{p}.{name}", found
         if _is_own(type(value)):
             yield f"type({p})", type(value)
-
-
-def _fields(value: Any) -> dict[Any, Any]:
-    """The attributes of an object, read past all that its class may say."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
 
 
 def _is(value: Any, kind: Any) -> bool:
