@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -14,7 +15,7 @@ from rushlight import cpu
 from rushlight.core.tensor import Tensor
 
 N = 700
-MARGIN = 1 << 18  # buffers of the size of a cache
+MARGIN = (1 << 18) + (os.cpu_count() or 1) * (1 << 17)  # a buffer of the size of a cache, and one for each thread
 
 
 @pytest.fixture
