@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -15,13 +14,15 @@ from rushlight import cpu
 from rushlight.core.tensor import Tensor
 
 N = 700
-MARGIN = (1 << 18) + (os.cpu_count() or 1) * (1 << 17)  # a buffer of the size of a cache, and one for each thread
+THREADS = 2
+MARGIN = (1 << 18) + THREADS * (1 << 17)  # a buffer of the size of a cache, and one for each thread
 
 
 @pytest.fixture
 def peak():
     """A function that says how many bytes a call needs at most, and how many its result has."""
-    before = cpu.set_cache_limit(0)
+    limit, threads = cpu.set_cache_limit(0), rushlight.get_num_threads()
+    rushlight.set_num_threads(THREADS)
 
     def measure(call):
         call()  # makes plans and compiles
@@ -35,7 +36,8 @@ def peak():
             tracemalloc.stop()
 
     yield measure
-    cpu.set_cache_limit(before)
+    cpu.set_cache_limit(limit)
+    rushlight.set_num_threads(threads)
 
 
 def size(result) -> int:
