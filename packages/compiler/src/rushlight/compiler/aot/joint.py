@@ -13,7 +13,7 @@ from rushlight.autograd.shield import PASSED, without_poison
 from rushlight.compiler.graph import functions
 from rushlight.compiler.graph.builder import GraphBuilder, tracer
 from rushlight.compiler.graph.functions import FUNCTION, results_of
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, meta_of, prims
@@ -47,17 +47,14 @@ def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
     """Differentiate a program, or only the outputs with some numbers. NotImplementedError when a formula cannot be put
     into a graph.
     """
-    graph = Graph()
-    copies: dict[Value, Value] = {v: graph.input(v.meta.with_grad(False)) for v in program.inputs}
+    copy = Copy(program.inputs, lambda m: m.with_grad(False))
+    graph, copies = copy.graph, copy.values
     for node in program.nodes:
         if node.op is FUNCTION:
             for v, x in zip(node.outputs, results_of(node)):
                 copies[v] = graph.call(prims.detach, (copies[x],))
-            continue
-        operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-        metas = tuple([v.meta.with_grad(False) for v in node.outputs])
-        values = graph.call(node.op, operands, node.params, metas)
-        copies.update(zip(node.outputs, values))
+        else:
+            copy.repeat(node)
     forward_nodes = len(graph.nodes)
     if tangents is None:
         tangents = [i for i, v in enumerate(program.outputs) if v.meta.requires_grad]

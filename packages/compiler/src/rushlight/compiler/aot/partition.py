@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rushlight.compiler.aot.joint import Joint, joint_graph
 from rushlight.compiler.aot.mincut import ENDLESS, cheapest_to_save
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
 from rushlight.compiler.graph.symbolic import hint
 from rushlight.compiler.lower.fuse import is_fusable
@@ -142,23 +142,19 @@ def _extract(inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> Gr
 
     Those are put as late as possible, so that their results do not lie about.
     """
-    made = Graph()
-    copies = {v: made.input(v.meta) for v in inputs}
+    copy = Copy(inputs)
 
-    def copy(goal: Node) -> None:
+    def take(goal: Node) -> None:
         waiting = [goal]
         while waiting:
             node = waiting[-1]
-            missing = [x.node for x in node.inputs if isinstance(x, Value) and x not in copies]
+            missing = [x.node for x in node.inputs if isinstance(x, Value) and x not in copy.values]
             if missing:
                 waiting += [n for n in missing if n is not None]
                 continue
             waiting.pop()
-            if not all(v in copies for v in node.outputs):
-                operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-                results = made.call(node.op, operands, node.params, tuple([v.meta for v in node.outputs]))
-                for value, result in zip(node.outputs, results):
-                    copies.setdefault(value, result)
+            if not all(v in copy.values for v in node.outputs):
+                copy.repeat(node)
 
     live = set(outputs)
     for node in reversed(nodes):
@@ -166,9 +162,8 @@ def _extract(inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> Gr
             live.update(x for x in node.inputs if isinstance(x, Value))
     for node in nodes:
         if any(v in live for v in node.outputs):
-            copy(node)
+            take(node)
     for value in outputs:
-        if value not in copies:
-            copy(value.node)
-    made.output([copies[v] for v in outputs])
-    return made
+        if value not in copy.values:
+            take(value.node)
+    return copy.returns(outputs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rushlight.compiler.aot.aliases import own_outputs, with_aliases
 from rushlight.compiler.graph.functions import FUNCTION, results_of
 from rushlight.compiler.graph.interpret import interpret
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Copy, Graph
 
 Compile = Callable[[Graph], Callable[[list], list]]
 
@@ -34,18 +34,10 @@ def _compiled(graph: Graph, compile_pure: Compile, as_tape: bool) -> Callable[[l
 
 def without_grad(graph: Graph) -> Graph:
     """The same graph on values that do not require grad."""
-    made = Graph()
-    copies: dict[Value, Value] = {v: made.input(v.meta.with_grad(False)) for v in graph.inputs}
+    copy = Copy(graph.inputs, lambda m: m.with_grad(False))
     for node in graph.nodes:
         if node.op is FUNCTION:
-            copies.update([(v, copies[x]) for v, x in zip(node.outputs, results_of(node))])
-            continue
-        operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-        copies.update(
-            zip(
-                node.outputs,
-                made.call(node.op, operands, node.params, tuple([v.meta.with_grad(False) for v in node.outputs])),
-            )
-        )
-    made.output([copies[v] for v in graph.outputs])
-    return made
+            copy.values.update([(v, copy.values[x]) for v, x in zip(node.outputs, results_of(node))])
+        else:
+            copy.repeat(node)
+    return copy.returns(graph.outputs)

@@ -20,7 +20,7 @@ from rushlight.compiler.graph.control import with_graphs
 from rushlight.compiler.graph.facts import Atom, Facts
 from rushlight.compiler.graph.families import Family
 from rushlight.compiler.graph.interpret import interpret
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.compiler.graph.symbolic import Sym, has_symbols
 from rushlight.compiler.graph.values import Values
 from rushlight.core.fork import Lock
@@ -139,10 +139,9 @@ class Concrete(Values):
 
     def graph(self, graph: Graph) -> Graph | None:  # type: ignore[override]
         """The graph for these values; None if an op would not give what the symbols say."""
-        made = Graph()
-        copies: dict[Value, Value] = {v: made.input(self.meta(v.meta)) for v in graph.inputs}
+        copy = Copy(graph.inputs, self.meta)
         for node in graph.nodes:
-            operands = tuple([copies[x] if isinstance(x, Value) else self.value(x) for x in node.inputs])
+            operands = copy.operands(node, self.value)
             params = with_graphs(self.params(node.params), self.graph)
             if None in params and None not in node.params:
                 return None
@@ -153,9 +152,8 @@ class Concrete(Values):
             if expected is None or len(expected) != len(metas) or any(
                     a.with_grad(False) is not b.with_grad(False) for a, b in zip(expected, metas)):
                 return None
-            copies.update(zip(node.outputs, made.call(node.op, operands, params, metas)))
-        made.output([copies[v] for v in graph.outputs])
-        return made
+            copy.repeat(node, operands, params)
+        return copy.returns(graph.outputs)
 
 
 def as_captured(facts: Facts, graph: Graph) -> Graph:

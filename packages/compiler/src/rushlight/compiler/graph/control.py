@@ -18,7 +18,7 @@ import rushlight
 from rushlight.compiler.graph import custom
 from rushlight.compiler.graph.functions import FUNCTION
 from rushlight.compiler.graph.interpret import Interpreter
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.compiler.graph.keeper import keeper
 from rushlight.compiler.graph.unsized import SIZED
 from rushlight.core import dtypes
@@ -196,12 +196,7 @@ def subgraph(nodes: list[Node], inputs: list[Value], outputs: list[Value],
     """A graph of calls that were recorded in another one, with values from there as its inputs; `moved` is told of the
     nodes that stand for them.
     """
-    made = Graph()
-    copies = {v: made.input(v.meta) for v in inputs}
+    copy = Copy(inputs)
     for node in nodes:
-        operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-        metas = tuple([v.meta for v in node.outputs])
-        copies.update(zip(node.outputs, made.call(node.op, operands, node.params, metas)))
-        moved(node, made.nodes[-1])
-    made.output([copies[v] for v in outputs])
-    return made
+        moved(node, copy.repeat(node))
+    return copy.returns(outputs)

@@ -7,6 +7,7 @@ under `no_grad`, or detached).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,3 +85,37 @@ class Graph:
         from rushlight.compiler.graph.text import text  # it reads graphs, too
 
         return text(self)
+
+
+def _unchanged(m: Meta) -> Meta:
+    return m
+
+
+class Copy:
+    """A graph in the making from calls of another; `values` has its own values for those of the other.
+
+    `meta` gives the metadata of its values for theirs.
+    """
+
+    def __init__(self, inputs: Iterable[Value], meta: Callable[[Meta], Meta] = _unchanged) -> None:
+        self.graph, self.meta = Graph(), meta
+        self.values: dict[Value, Value] = {v: self.graph.input(meta(v.meta)) for v in inputs}
+
+    def operands(self, node: Node, other: Callable[[Any], Any] | None = None) -> tuple:
+        """The operands of a call; `other` gives those that are no values."""
+        return tuple([self.values[x] if isinstance(x, Value) else x if other is None else other(x)
+                      for x in node.inputs])
+
+    def repeat(self, node: Node, operands: tuple | None = None, params: tuple | None = None) -> Node:
+        """Append a call of the other graph, perhaps with other operands and params; the node of this one."""
+        metas = tuple([self.meta(v.meta) for v in node.outputs])
+        found = self.graph.call(node.op, self.operands(node) if operands is None else operands,
+                                node.params if params is None else params, metas)
+        for value, own in zip(node.outputs, found):
+            self.values.setdefault(value, own)
+        return self.graph.nodes[-1]
+
+    def returns(self, outputs: Iterable[Value]) -> Graph:
+        """The finished graph."""
+        self.graph.output([self.values[v] for v in outputs])
+        return self.graph

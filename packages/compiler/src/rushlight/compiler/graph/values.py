@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.compiler.graph.facts import Facts
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Copy, Graph
 from rushlight.compiler.graph.symbolic import Sym, SymFloat, replaced
 from rushlight.core.meta import Meta, meta
 
@@ -77,13 +77,9 @@ def reopened(graph: Graph, facts: Facts) -> Graph:
 
 
 def _copied(graph: Graph, meta_of: Any, params_of: Any) -> Graph:
-    made = Graph()
-    copies: dict[Value, Value] = {v: made.input(meta_of(v.meta)) for v in graph.inputs}
+    copy = Copy(graph.inputs, meta_of)
     for node in graph.nodes:
         if any(isinstance(p, Graph) for p in node.params):
             raise NotImplementedError(f"sizes in the graphs within {node.op.name}")
-        operands = tuple([copies[x] if isinstance(x, Value) else params_of(x) for x in node.inputs])
-        values = made.call(node.op, operands, params_of(node.params), tuple([meta_of(v.meta) for v in node.outputs]))
-        copies.update(zip(node.outputs, values))
-    made.output([copies[v] for v in graph.outputs])
-    return made
+        copy.repeat(node, copy.operands(node, params_of), params_of(node.params))
+    return copy.returns(graph.outputs)

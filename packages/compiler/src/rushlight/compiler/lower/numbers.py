@@ -5,11 +5,12 @@ A number in a loop's code would mean other machine code for each size.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.compiler.graph.symbolic import SYMBOLS
 from rushlight.compiler.graph.values import Values
 from rushlight.core import declare, dtypes
@@ -24,21 +25,20 @@ def numbers_apart(graph: Graph) -> tuple[Graph, list[tuple[Any, Meta]]]:
     """The graph with more inputs, which take the place of such numbers, and the symbols that they are."""
     if not any(type(x) in SYMBOLS for node in graph.nodes if node.op.kind == "elementwise" for x in node.inputs):
         return graph, []
-    made, numbers = Graph(), {}
-    copies: dict[Value, Value] = {v: made.input(v.meta) for v in graph.inputs}
+    copy = Copy(graph.inputs)
+    numbers: dict[tuple[Any, Meta], Value] = {}
+
+    def tensor(x: Any, m: Meta | None) -> Any:
+        if m is None or type(x) not in SYMBOLS:
+            return x
+        if (x, m) not in numbers:
+            numbers[x, m] = copy.graph.input(m)
+        return numbers[x, m]
+
     for node in graph.nodes:
-        m, inputs = _seen_in(node), list(node.inputs)
-        for i, x in enumerate(inputs):
-            if isinstance(x, Value):
-                inputs[i] = copies[x]
-            elif m is not None and type(x) in SYMBOLS:
-                if (x, m) not in numbers:
-                    numbers[x, m] = made.input(m)
-                inputs[i] = numbers[x, m]
-        metas = tuple([v.meta for v in node.outputs])
-        copies.update(zip(node.outputs, made.call(node.op, tuple(inputs), node.params, metas)))
-    made.output([copies[v] for v in graph.outputs])
-    return made, [*numbers]
+        m = _seen_in(node)
+        copy.repeat(node, copy.operands(node, partial(tensor, m=m)))
+    return copy.returns(graph.outputs), [*numbers]
 
 
 def tensors_at(numbers: list[tuple[Any, Meta]], values: Values) -> list[Tensor]:

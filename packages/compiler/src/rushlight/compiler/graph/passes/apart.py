@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.compiler.capture import state
 from rushlight.compiler.graph.builder import GraphBuilder, GraphTensor, tracer
 from rushlight.compiler.graph.control import with_graphs
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
@@ -36,25 +36,22 @@ def taken_apart(graph: Graph, parts: Parts, *, gradients: bool = False) -> Graph
     With `gradients`, parts say whether they require some, as they would in eager execution. NotImplementedError for
     parts that a graph cannot say.
     """
-    made = Graph()
-    copies: dict[Value, Value] = {v: made.input(v.meta) for v in graph.inputs}
-    handler = Apart(made, parts, gradients)
+    copy = Copy(graph.inputs)
+    handler = Apart(copy.graph, parts, gradients)
     with dispatch.push(handler):
         for node in graph.nodes:
-            operands = tuple([copies[x] if isinstance(x, Value) else x for x in node.inputs])
-            metas = tuple([v.meta for v in node.outputs])
             function = parts(node)
             if function is None:
                 params = with_graphs(node.params, lambda inner: taken_apart(inner, parts, gradients=gradients))
-                copies.update(zip(node.outputs, made.call(node.op, operands, params, metas)))
+                copy.repeat(node, params=params)
                 continue
-            silent = gradients and state.has_gradients() and not any(m.requires_grad for m in metas)
+            silent = gradients and state.has_gradients() and not any(v.meta.requires_grad for v in node.outputs)
+            operands = copy.operands(node)
             with state.grad_mode(False) if silent else contextlib.nullcontext():
                 found = function(*[handler.tensor(x) if isinstance(x, Value) else x for x in operands], *node.params)
             found = found if isinstance(found, (tuple, list)) else (found,)
-            copies.update((v, x._value) for v, x in zip(node.outputs, found) if x is not None)
-    made.output([copies[v] for v in graph.outputs])
-    return made
+            copy.values.update((v, x._value) for v, x in zip(node.outputs, found) if x is not None)
+    return copy.returns(graph.outputs)
 
 
 class Apart(GraphBuilder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node
 from rushlight.core import dtypes
 from rushlight.core.op import prims
 
@@ -20,19 +20,16 @@ def decompose(graph: Graph, whole: Callable[[Node], Any] = lambda node: False) -
     apart = {node for node in graph.nodes if _is_affine(node) and not whole(node)}
     if not apart:
         return graph
-    made = Graph()
-    renamed: dict[Value, Value] = {v: made.input(v.meta) for v in graph.inputs}
+    copy = Copy(graph.inputs)
+    made = copy.graph
     for node in graph.nodes:
-        operands = tuple([renamed[x] if isinstance(x, Value) else x for x in node.inputs])
-        metas = tuple([v.meta for v in node.outputs])
         if node in apart:
-            x, weight, bias = operands
+            x, weight, bias = copy.operands(node)
             product = made.call(prims.matmul, (x, made.call(prims.permute, (weight,), ((1, 0),))))
-            renamed[node.outputs[0]] = made.call(prims.add, (product, bias), (), metas[0])
+            copy.values[node.outputs[0]] = made.call(prims.add, (product, bias), (), node.outputs[0].meta)
         else:
-            renamed.update(zip(node.outputs, made.call(node.op, operands, node.params, metas)))
-    made.output([renamed[v] for v in graph.outputs])
-    return made
+            copy.repeat(node)
+    return copy.returns(graph.outputs)
 
 
 def _is_affine(node: Node) -> bool:
