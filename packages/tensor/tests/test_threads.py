@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -159,6 +160,20 @@ def test_a_forked_child_is_in_the_blocks_of_its_own_thread_only():
         leave.set()
         thread.join()
     assert devices.defaults == [devices.cpu] and not HANDLERS
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_imports_what_another_thread_was_importing(tmp_path, monkeypatch):
+    (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(0.3)\ndone = True\n", encoding="utf-8")
+    monkeypatch.setattr(rushlight, "__path__", [*rushlight.__path__, str(tmp_path)])
+    name = "rushlight.imported_slowly"
+    thread = threading.Thread(target=importlib.import_module, args=(name,))
+    thread.start()
+    while name not in sys.modules:
+        time.sleep(0.001)
+    assert in_child(lambda: importlib.import_module(name).done) == 0
+    thread.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
