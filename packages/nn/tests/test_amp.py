@@ -17,7 +17,11 @@ def test_products_are_half_and_losses_are_not(dtype):
         y = layer(x)
         loss = F.cross_entropy(y, rushlight.tensor([0, 1, 1, 0]))
         assert y.dtype is dtype and (x @ x.t()).dtype is dtype and (x + x).dtype is rushlight.float32
-        assert loss.dtype is F.mse_loss(y, y).dtype is rushlight.float32
+        assert loss.dtype is F.mse_loss(y, y).dtype is y.prod().dtype is y.prod(0).dtype is rushlight.float32
+        square, batch = rushlight.ones(3, 3), rushlight.ones(2, 3, 3)
+        assert rushlight.addmm(square, square, square).dtype is rushlight.addbmm(square, batch, batch).dtype is dtype
+        assert rushlight.addmm(square.to(dtype), square, square.to(dtype), beta=2).dtype is dtype
+        assert rushlight.baddbmm(batch, batch, batch).dtype is dtype
         with amp.autocast("cpu", enabled=False):
             assert (x @ x.t()).dtype is rushlight.float32 and not amp.is_autocast_enabled("cpu")
         assert amp.is_autocast_enabled("cpu")

@@ -154,6 +154,19 @@ def test_half_types_round_the_added_product_once():
     assert (found == exact).float().mean() > 0.95  # the rest lies between two numbers, within float32's own rounding
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.bfloat16, rushlight.complex64])
+def test_a_weight_of_0_takes_its_part_out_of_a_sum_of_products(dtype, value):
+    one, bad = rushlight.ones(2, 2, dtype=dtype), rushlight.full((2, 2), value, dtype=dtype)
+    for f, start, factor, other in (
+        (rushlight.addmm, one, one, one), (rushlight.addmv, one[0], one, one[0]),
+        (rushlight.baddbmm, one[None], one[None], one[None]), (rushlight.addbmm, one, one[None], one[None]),
+    ):  # fmt: skip
+        assert (f(start, bad.expand_as(factor), other, alpha=0) == 1).all()
+        assert (f(bad[0].expand_as(start), factor, other, beta=0) == 2).all()
+        assert (f(bad[0].expand_as(start), bad.expand_as(factor), other, beta=0, alpha=0) == 0).all()
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_embeddings_say_what_they_are_made_of(mode):
     table = rushlight.tensor([[0.0, 9.0], [5.0, 1.0], [2.0, 3.0]])

@@ -1,6 +1,7 @@
 """Errors carry the name of the function that was called, and handlers leave in any order."""
 
 import contextlib
+import operator
 
 import pytest
 
@@ -65,3 +66,28 @@ def test_a_handler_leaves_by_itself_whatever_was_pushed_after_it():
     X.cos()
     assert outer.seen == ["exp"] and inner.seen == ["exp", "sin"]
     assert dispatch.current() is None
+
+
+def test_memory_is_read_as_wider_elements_only_from_a_multiple_of_them():
+    x = rushlight.arange(9, dtype=rushlight.int16)
+    for offset in (0, 1, 2, 3):  # the second round finds the plan of the first
+        part = x[offset : offset + 4]
+        if offset % 2:
+            with pytest.raises(RuntimeError, match=r"storage_offset\(\) must be divisible by 2"):
+                part.view(rushlight.int32)
+        else:
+            assert part.view(rushlight.int32).view(rushlight.int16).tolist() == part.tolist()
+        assert part.view(rushlight.uint16).tolist() == part.tolist()
+    with pytest.raises(RuntimeError, match="storage_offset"):
+        rushlight.view_as_complex(rushlight.zeros(5)[1:].view(2, 2))
+
+
+def test_operators_refuse_what_they_are_not_defined_for():
+    for kind in (TypeError, RuntimeError):  # PyTorch: the operator raises the one, the function the other
+        with pytest.raises(kind, match="bitwise_not: not defined for float32"):
+            operator.invert(X)
+    for call in (lambda: 2 @ X, lambda: X @ 2, lambda: [1.0, 2.0, 3.0] @ X):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(ValueError, match="out of bounds"):
+        X.__getitem__(2**63)

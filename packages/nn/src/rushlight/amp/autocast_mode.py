@@ -52,7 +52,9 @@ class _Caster:
             state.busy = True
             try:
                 if state.enabled[self.device_type]:
-                    operands = self._cast(op.name, operands)
+                    before, operands = operands, self._cast(op.name, operands)
+                    if op.name == "prod" and operands[0] is not before[0]:  # its dtype stands in the params
+                        params = tuple([rushlight.float32 if p is before[0].dtype else p for p in params])
                 return op.apply(operands, params)
             finally:
                 state.busy = False
@@ -161,7 +163,7 @@ SURROUNDINGS.append(_as_now)
 
 
 def widened(function: Callable) -> Callable:
-    """A loss that takes half tensors as float32 inside an autocast region."""
+    """A function that takes half tensors as float32 inside an autocast region."""
 
     def wide(x: Any) -> Any:
         return x.float() if isinstance(x, Tensor) and x.dtype in (rushlight.float16, rushlight.bfloat16) else x

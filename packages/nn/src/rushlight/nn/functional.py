@@ -14,7 +14,7 @@ from rushlight.core.front import EXPORTS
 from rushlight.core.tensor import Tensor
 
 _PREFIX = "nn.functional."
-# Losses that compute in float32 inside autocast regions.
+# Losses and samplings that compute in float32 inside autocast regions.
 _WIDE = frozenset(
     {
         *(
@@ -22,6 +22,7 @@ _WIDE = frozenset(
             "binary_cross_entropy_with_logits",
             "cosine_embedding_loss",
             "ctc_loss",
+            "grid_sample",
             "hinge_embedding_loss",
         ),
         *(

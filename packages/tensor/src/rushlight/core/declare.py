@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.core import dtypes, front
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import DtypeError, shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Fold, Op, register
@@ -65,7 +65,7 @@ _SUPPORT = {
 def _check_supported(op: Op, common: dtypes.dtype) -> None:
     if not _SUPPORT[op.supports](common):
         takes = ", ".join(d.name for d in dtypes.ALL if _SUPPORT[op.supports](d))
-        raise RuntimeError(f"{op.name}: not defined for {common.name}; it takes {takes} (convert with .to(dtype))")
+        raise DtypeError(f"{op.name}: not defined for {common.name}; it takes {takes} (convert with .to(dtype))")
 
 
 def out_dtype(op: Op, common: dtypes.dtype) -> dtypes.dtype:

@@ -8,6 +8,10 @@ def shape_text(shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
+class DtypeError(RuntimeError, TypeError):
+    """An operation is not defined for a dtype: PyTorch's functions raise RuntimeError then, its operators TypeError."""
+
+
 def check_dim(name: str, dim: int, ndim: int, argument: str = "dim") -> int:
     """A dimension counted from the front; IndexError when out of range, TypeError when not an int."""
     if not isinstance(dim, int):

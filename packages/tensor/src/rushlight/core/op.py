@@ -82,7 +82,8 @@ class Op:
     `bounded` is a limit, a quicker scalar definition for real operands, and the measure that must be at most the limit
     for all of them.
     `places(input_meta, *params)` are the least number that a view with a number takes, negative ones counting from the
-    end, and the first that is too large; a view with `anywhere` may lie outside of its operand.
+    end, and the first that is too large; a view with `anywhere` may lie outside of its operand, or
+    depends on where in memory that lies.
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
     """
 

@@ -85,6 +85,18 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
+def check_offset(name: str, array: np.ndarray, itemsize: int) -> None:
+    """RuntimeError unless an array can be read from its first element on in elements of `itemsize` bytes: it begins a
+    multiple of them behind its memory's beginning."""
+    if itemsize > array.itemsize and array.size and array.base is not None:
+        offset = (address(array) - address(_memory(array))) // array.itemsize
+        if offset % (itemsize // array.itemsize):
+            raise RuntimeError(
+                f"{name}: the storage_offset() must be divisible by {itemsize // array.itemsize} to read elements of "
+                f"{array.itemsize} bytes as elements of {itemsize}, got {offset}; use .clone() first"
+            )
+
+
 class _Window:
     """An array interface over memory that `owner` keeps alive.
 

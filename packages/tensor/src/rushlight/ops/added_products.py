@@ -9,13 +9,20 @@ from rushlight.core.dtypes import HALF
 from rushlight.core.errors import shape_text
 from rushlight.core.front import export, function
 from rushlight.core.tensor import Tensor
+from rushlight.ops.create import full
 from rushlight.ops.matmul import Number, bmm, linear_op, mm, mv, outer
+from rushlight.ops.put import masked_fill
 
 
-def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """`beta * input + alpha * product`; with beta 0 even NaN in input does not count."""
+def _plus(name: str, input: Tensor, a: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """`beta * input + alpha * product`; with beta or alpha 0 even NaN in input or product does not count.
+
+    `a` is a factor: where autocast makes products of its dtype narrower, input becomes so too.
+    """
     if not product.dtype.is_inexact:
         alpha, beta = int(alpha), int(beta)  # as PyTorch: the fraction is dropped
+    if input.dtype is a.dtype is not product.dtype:
+        input = input.to(product.dtype)
     if input.dtype is not product.dtype:
         raise RuntimeError(
             f"{name}: expected input to have the dtype of the matrices, {product.dtype.name}, got {input.dtype.name}"
@@ -24,7 +31,9 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
         raise RuntimeError(
             f"{name}: input of shape {shape_text(input.shape)} does not broadcast to {shape_text(product.shape)}"
         )
-    if alpha != 1:
+    if alpha == 0:
+        product = masked_fill(product, full((), True), 0)
+    elif alpha != 1:
         product = product * alpha
     if beta == 0:
         return product
@@ -34,8 +43,10 @@ def _plus(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number
 def _added(name: str, product: Callable, input: Tensor, a: Tensor, b: Tensor, beta: Number, alpha: Number) -> Tensor:
     """`beta * input + alpha * product(a, b)`, which half types round once, as in PyTorch."""
     if input.dtype in HALF and input.dtype is a.dtype is b.dtype:
-        return _plus(name, input.float(), product(a.float(), b.float()), beta, alpha).to(input.dtype)
-    return _plus(name, input, product(a, b), beta, alpha)
+        narrow = input.dtype
+        input, a, b = input.float(), a.float(), b.float()
+        return _plus(name, input, a, product(a, b), beta, alpha).to(narrow)
+    return _plus(name, input, a, product(a, b), beta, alpha)
 
 
 @function(inplace=True)
@@ -52,7 +63,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """`beta * input + alpha * mat @ vec`: `(n, k)`, `(k,)` -> `(n,)`; input broadcasts. Raises RuntimeError for other
     shapes."""
-    return _plus("addmv", input, mv(mat, vec), beta, alpha)
+    return _plus("addmv", input, mat, mv(mat, vec), beta, alpha)
 
 
 export("addmv_", Tensor.addmv_)
@@ -92,6 +103,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
     """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: `(b, n, k)`, `(b, k, m)` -> `(n, m)`. Raises RuntimeError
     for other shapes."""
     def summed(a: Tensor, b: Tensor) -> Tensor:
-        return bmm(a, b).sum(0, dtype=a.dtype)
+        products = bmm(a, b)
+        return products.sum(0, dtype=products.dtype)
 
     return _added("addbmm", summed, input, batch1, batch2, beta, alpha)

@@ -13,6 +13,7 @@ from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import EXACT
+from rushlight.core.storage import check_offset
 from rushlight.core.tensor import Tensor
 from rushlight.ops.trigonometric import cos, sin
 from rushlight.ops.view import expand_op
@@ -255,14 +256,20 @@ def _infer_as_complex(input: Meta) -> Meta:
     )
 
 
+def _as_complex(array: np.ndarray) -> np.ndarray:
+    check_offset("view_as_complex", array, 2 * array.itemsize)
+    return array.view(np.complex64 if array.itemsize == 4 else np.complex128)[..., 0]
+
+
 as_complex_op = view(
     "view_as_complex",
     _infer_as_complex,
-    lambda array: array.view(np.complex64 if array.itemsize == 4 else np.complex128)[..., 0],
+    _as_complex,
     doc="Pairs along the last dimension as complex numbers, in the same memory.",
     samples=lambda: [Sample((np.arange(6, dtype=np.float32).reshape(3, 2),))],
     reference=lambda x: x[..., 0] + 1j * x[..., 1],
     errors=lambda: [ErrorSample((np.zeros((2, 3), np.float32),), (), RuntimeError, "size 2")],
+    anywhere=True,
 )
 
 

@@ -12,7 +12,7 @@ from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.dtypes import HALF
 from rushlight.core.dtypes import bool as bool_dtype
 from rushlight.core.errors import shape_text
-from rushlight.core.front import OPERAND_TYPES, extend_tensor, function
+from rushlight.core.front import extend_tensor, function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.out import assign_out
@@ -252,7 +252,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 # Functions
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product over the last two dimensions; leading dimensions broadcast, 1-D tensors are vectors.
 
@@ -276,7 +276,7 @@ def _matmul_operator(self: Tensor, other: Any) -> Tensor:
 
 def _matmul_reflected(self: Tensor, other: Any) -> Tensor:
     """Matrix product: `other @ self`."""
-    if not isinstance(other, OPERAND_TYPES):
+    if not isinstance(other, Tensor) and not hasattr(other, "_meta"):
         return NotImplemented
     return matmul_op.apply((other, self))
 
@@ -294,14 +294,14 @@ def _need(name: str, tensors: dict[str, tuple[Any, int]]) -> None:
             )
 
 
-@function()
+@function(memo=True)
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: `(n, k)`, `(k, m)` -> `(n, m)`. Raises RuntimeError for other shapes."""
     _need("mm", {"input": (input, 2), "mat2": (mat2, 2)})
     return matmul_op.apply((input, mat2))
 
 
-@function()
+@function(memo=True)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices in pairs: `(b, n, k)`, `(b, k, m)` -> `(b, n, m)`. Raises RuntimeError for other shapes."""
     _need("bmm", {"input": (input, 3), "mat2": (mat2, 3)})
@@ -312,35 +312,35 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return matmul_op.apply((input, mat2))
 
 
-@function()
+@function(memo=True)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector: `(n, k)`, `(k,)` -> `(n,)`. Raises RuntimeError for other shapes."""
     _need("mv", {"input": (input, 2), "vec": (vec, 1)})
     return matmul_op.apply((input, vec))
 
 
-@function()
+@function(memo=True)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors: `(n,)`, `(n,)` -> `()`. Raises RuntimeError for other shapes."""
     _need("dot", {"input": (input, 1), "tensor": (tensor, 1)})
     return matmul_op.apply((input, tensor))
 
 
-@function()
+@function(memo=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """`dot` with the first vector conjugated: `(n,)`, `(n,)` -> `()`. Raises RuntimeError for other shapes."""
     _need("vdot", {"input": (input, 1), "other": (other, 1)})
     return matmul_op.apply((input.conj(), other))
 
 
-@function(aliases=("ger",))
+@function(aliases=("ger",), memo=True)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors: `(n,)`, `(m,)` -> `(n, m)`. Raises RuntimeError for other shapes."""
     _need("outer", {"input": (input, 1), "vec2": (vec2, 1)})
     return input.unsqueeze(1) * vec2
 
 
-@function()
+@function(memo=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sum of products over the last dimensions: `(*a, k)`, `(*b, k)` -> `(*a, *b)`; a 0-dim tensor scales.
 

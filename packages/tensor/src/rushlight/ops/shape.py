@@ -15,6 +15,7 @@ from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.meta import Meta, is_int, meta
 from rushlight.core.op import ErrorSample, Sample
+from rushlight.core.storage import check_offset
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.ops.create import as_dtype, sizes
 from rushlight.ops.strided import as_strided
@@ -62,6 +63,7 @@ def _infer_view_dtype(input: Meta, *, dtype: dtype) -> Meta:
 
 
 def _view_dtype(array: np.ndarray, dtype: dtype) -> np.ndarray:
+    check_offset("view", array, dtype.itemsize)
     if dtype.itemsize != array.itemsize and array.strides[-1] != array.itemsize:  # in a dimension of size 1 it may be
         array = np.lib.stride_tricks.as_strided(array, array.shape, (*array.strides[:-1], array.itemsize))
     return array.view(dtype.numpy)
@@ -79,6 +81,7 @@ view_dtype_op = declare.view(
     ],
     reference=lambda x, dtype: x.view(dtype.numpy),
     errors=lambda: [ErrorSample((_MATRIX.T,), (named("float64"),), RuntimeError, "last stride must be 1")],
+    anywhere=True,
 )
 
 

@@ -34,7 +34,8 @@ def _select(array: np.ndarray, index: int, dim: int) -> np.ndarray:
     try:
         return array[(*_LEAD[dim], index, ...)] if dim or array.ndim == 1 else array[index]
     except (IndexError, OverflowError):
-        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {array.shape[dim]}") from None
+        kind = IndexError if -(1 << 63) <= index < 1 << 63 else ValueError  # as in PyTorch
+        raise kind(f"index {index} is out of bounds for dimension {dim} with size {array.shape[dim]}") from None
 
 
 select_op = view(
@@ -249,7 +250,7 @@ split_op = view(
 )
 
 
-@function(out=False, aliases=("split_with_sizes", "unsafe_split"))
+@function(out=False, aliases=("split_with_sizes", "unsafe_split"), memo=True)
 def split(
     input: Tensor,
     split_size_or_sizes: int | Sequence[int] | None = None,
@@ -282,7 +283,7 @@ def split(
     return split_op.apply((input,), (sizes or (0,), at))
 
 
-@function(out=False, aliases=("unsafe_chunk",))
+@function(out=False, aliases=("unsafe_chunk",), memo=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Dimension `dim` cut into at most `chunks` views of equal size, the last smaller. Raises RuntimeError unless
     chunks is positive.
