@@ -236,6 +236,32 @@ def test_warnings(check, errors):
     check(scenario, captured=None if errors else True)
 
 
+@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("errors", [False, True])
+def test_warnings_that_name_who_calls_the_program(check, level, errors):
+    def scenario(compile):
+        def f(x):
+            warnings.warn("of the caller", stacklevel=level)
+            return x * 2
+
+        call = compile(f)
+
+        def calls(x):
+            return call(x), call(x + 1)
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")  # once for each line that is named
+            results = [calls(numbers(2)), calls(numbers(2))]
+        told = [(str(w.message), w.filename, w.lineno) for w in caught]
+        if errors:
+            with warnings.catch_warnings(), pytest.raises(UserWarning):
+                warnings.simplefilter("error")
+                calls(numbers(2))
+        return results, told
+
+    check(scenario, captured=not errors)
+
+
 def test_streams(check):
     def scenario(compile):
         before, sys.stderr = sys.stderr, io.StringIO()

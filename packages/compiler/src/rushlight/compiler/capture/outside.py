@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import random
+import sys
 import time
 import warnings
 from collections.abc import Callable
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.derived import Derived
@@ -29,6 +30,7 @@ CLOCKS: dict[Any, type] = {getattr(time, name + end): kind for name in ("time", 
                                                                         "process_time", "thread_time")
                            for end, kind in (("", float), ("_ns", int)) if hasattr(time, name + end)}
 PLAIN: Any = random.Random.__base__  # whose state is all that these draws change, and that nobody replaces
+_BETWEEN = ("rushlight.compiler", "rushlight.core.recording")  # whose frames lie between a program and its caller
 
 
 class Said(NamedTuple):
@@ -166,6 +168,31 @@ def warns_plainly(message: str, category: type[Warning], module: str, line: int)
                 where is None or where.match(module)) and at in (0, line):
             return action != "error"
     return warnings.defaultaction != "error"  # type: ignore[attr-defined]
+
+
+def calling(level: int) -> FrameType | None:
+    """The frame that calls the compiled function, or for higher levels one further out; None where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith("<compiled ")
+                                 or (frame.f_globals.get("__name__") or "").startswith(_BETWEEN)):
+        frame = frame.f_back
+    for _ in range(level - 1):
+        frame = frame and frame.f_back
+    return frame
+
+
+def caller_warned_plainly(level: int, message: str, category: type[Warning]) -> bool:
+    """Does a warning that names who calls the program not become an error?"""
+    frame = calling(level)
+    return frame is not None and warns_plainly(
+        message, category, frame.f_globals.get("__name__") or "<sys>", frame.f_lineno)
+
+
+def warn_caller(level: int, message: str, category: type[Warning]) -> None:
+    """`warnings.warn(message, category)` from who calls the program."""
+    frame = calling(level)
+    if frame is not None:  # the guard saw it
+        warn(frame.f_globals, frame.f_code.co_filename, frame.f_lineno, message, category)
 
 
 def warn(space: dict, path: str, line: int, message: str, category: type[Warning]) -> None:

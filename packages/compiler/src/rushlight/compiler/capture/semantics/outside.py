@@ -13,7 +13,15 @@ from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.late import LateV
-from rushlight.compiler.capture.outside import CLOCKS, log, logs_plainly, warn, warns_plainly
+from rushlight.compiler.capture.outside import (
+    CLOCKS,
+    caller_warned_plainly,
+    log,
+    logs_plainly,
+    warn,
+    warn_caller,
+    warns_plainly,
+)
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value, constant
 
@@ -64,15 +72,20 @@ def _warn(session: Session, args: Args, kwargs: Kwargs) -> Value:
     if given.keys() - {"message", "category", "stacklevel"} or type(message) is not str or not (
             isinstance(category, type) and issubclass(category, Warning)):
         raise Abort("a warning with other arguments")
-    if type(level) is not int or not 1 <= level <= len(session.frames):
-        raise Abort("a warning of who calls the program")
-    frame = session.frames[-level]
-    ask = functools.partial(warns_plainly, message, category, frame.globals.get("__name__") or "<sys>", frame.line)
+    if type(level) is not int or level < 1:
+        raise Abort("a warning with other arguments")
+    if level <= len(session.frames):
+        frame = session.frames[-level]
+        ask = functools.partial(warns_plainly, message, category, frame.globals.get("__name__") or "<sys>", frame.line)
+        say = functools.partial(warn, frame.globals, frame.code.co_filename, frame.line)
+    else:
+        outer = level - len(session.frames)
+        ask = functools.partial(caller_warned_plainly, outer, message, category)
+        say = functools.partial(warn_caller, outer)
     if not ask():
         raise Abort("a warning that is an error")
     session.settings.append((ask, True))
-    session.outside.say(functools.partial(warn, frame.globals, frame.code.co_filename, frame.line),
-                        [constant(message), constant(category)])
+    session.outside.say(say, [constant(message), constant(category)])
     return NONE
 
 
