@@ -147,6 +147,13 @@ def test_joined_tensors_lie_as_their_metadata_says():
     assert joined.stride() == (4, 1) and joined.as_strided((8,), (1,)).tolist() == list(range(8))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "float32", "complex128"])
+def test_long_rows_are_joined_whatever_their_lengths(dtype):
+    rows = np.random.default_rng(0).normal(scale=50, size=(200, 3000)).astype(dtype)
+    parts = [rushlight.tensor(part) for part in np.split(rows, [700, 733, 733, 2001], axis=1)]
+    assert np.array_equal(rushlight.cat(parts, 1).numpy(), rows)
+
+
 def test_half_types_round_the_added_product_once():
     c, a, b = (rushlight.randn(*shape).bfloat16() for shape in ((3, 4, 6), (3, 4, 5), (3, 5, 6)))
     exact = (0.2 * c.float() + 0.6 * (a.float() @ b.float())).bfloat16()

@@ -226,12 +226,49 @@ def joined(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
     out = allocator.empty(shape, dtype)
     if out.size < LARGE * len(arrays):
         return np.concatenate(arrays, axis=axis, out=out, casting="unsafe")
+    rows = math.prod(shape[:axis])
+    width = out.nbytes // rows
+    if _NARROWEST * len(arrays) <= width <= _WIDEST and all(
+        x.dtype == dtype and x.flags.c_contiguous and x.flags.aligned for x in arrays
+    ):
+        _join_rows(arrays, out, rows)
+        return out
     at, before = 0, (slice(None),) * axis
     for array in arrays:
         size = array.shape[axis]
         assign(out[(*before, slice(at, at + size))], array)
         at += size
     return out
+
+
+# Bytes of a joined row, in all and for each array, for which rows are written one after the other: two matrices of
+# 1000 x 1000 float32 side by side take 0.3 ms, and 0.5 where the first is written to every other part before.
+_WIDEST, _NARROWEST = 1 << 18, 256
+# `layout`: arrays, elements of a joined row, then for each array those of its rows and where it begins.
+_ROWS = """def kernel(lo, hi, layout, out):
+    count, width = load(layout, 0), load(layout, 1)
+    for row in range(i64(lo), i64(hi)):
+        at = row * width
+        for k in range(count):
+            n, x = load(layout, 2 + 2 * k), pointer(load(layout, 3 + 2 * k), WORD)
+            whole = n // 16 * 16
+            for j in range(0, whole, 16):
+                vstore(out, at + j, vload(x, row * n + j, 16))
+            for j in few(whole, n):
+                store(out, at + j, load(x, row * n + j))
+            at += n
+"""
+
+
+def _join_rows(arrays: Sequence[np.ndarray], out: np.ndarray, rows: int) -> None:
+    """Row-major arrays of one dtype, as so many rows each, side by side."""
+    size = min(out.itemsize, 8)
+    word = SHORT[bits_dtype(size).name]
+    kernel = compile_source(_ROWS.replace("WORD", word), ("u64", "u64", "*i64", f"*{word}"))
+    width = out.nbytes // rows // size
+    places = [number for x in arrays for number in (x.nbytes // rows // size, x.ctypes.data)]
+    layout = np.array([len(arrays), width, *places], np.int64)
+    run_kernel(kernel, rows, max(1, native.GRAIN // width), layout, out)
 
 
 @cache
