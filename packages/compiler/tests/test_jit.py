@@ -164,6 +164,19 @@ def test_stored_modules_need_no_source(model, tmp_path):
         only.train()(x)
 
 
+def test_stored_programs_have_constants_of_their_own():
+    nn = pytest.importorskip("rushlight.nn")
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return x * rushlight.tensor([2.0] * x.shape[0])
+
+    script = jit.script(Model())
+    results = [script(rushlight.ones(n)).tolist() for n in (2, 3)]
+    again = jit.load(stored(script))
+    assert [again(rushlight.ones(n)).tolist() for n in (2, 3)] == results == [[2.0] * 2, [2.0] * 3]
+
+
 def test_frozen_modules_have_constants(model):
     x = rushlight.ones(3, 2)
     with pytest.raises(RuntimeError, match="eval"):

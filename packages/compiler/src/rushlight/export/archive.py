@@ -19,8 +19,8 @@ import numpy as np
 from rushlight.compiler.capture import memory
 from rushlight.compiler.graph.facts import Facts
 from rushlight.compiler.graph.ir import Graph
-from rushlight.compiler.graph.symbolic import Sym
-from rushlight.compiler.graph.text import meta_text, parse, parse_meta, text
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
+from rushlight.compiler.graph.text import literal, meta_text, parse, parse_meta, parse_number, text
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.checked import (
@@ -38,8 +38,11 @@ from rushlight.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
+    OutputArgument,
     OutputKind,
     OutputSpec,
+    SymFloatArgument,
+    SymIntArgument,
     TensorArgument,
 )
 from rushlight.export.module import as_parameter
@@ -166,7 +169,7 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         "out_spec": spec_to_json(ep.call_spec.out_spec),
         "draws": [{"offset": size(d.offset), "call": text(_draw_graph(d), symbol_text)} for d in ep.draws],
         "counters": size(ep.counters),
-        "numbers": [size(sym) for sym in ep.numbers],
+        "numbers": [literal(x, symbol_text) for x in ep.numbers],
         "sizes": None if ep.facts is None else facts_to_json(ep.facts),
         "small": [dict(sorted(values)) for values in sorted(map(sorted, ep.small))],
         "state_dict": {name: tensors.number(x) for name, x in ep.state_dict.items()},
@@ -238,6 +241,8 @@ def _spec(spec: InputSpec | OutputSpec) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": spec.kind.name, "name": spec.arg.name}
     if isinstance(spec.arg, ConstantArgument):
         made["value"] = value_to_json(spec.arg.value)
+    if isinstance(spec.arg, SymIntArgument):
+        made["number"] = literal(spec.arg.value, symbol_text)
     for key in ("target", "persistent", "alias", "views"):
         if getattr(spec, key, None) is not None:
             made[key] = getattr(spec, key)
@@ -283,8 +288,8 @@ def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedPr
     graph = read_graph(graph_text, facts)
     inputs = [InputSpec(InputKind[s["kind"]], _argument(s), _text(s, "target"), s.get("persistent"))
               for s in data["inputs"]]
-    outputs = [OutputSpec(OutputKind[s["kind"]], _argument(s), _text(s, "target"), _text(s, "alias"), _text(s, "views"))
-               for s in data["outputs"]]
+    outputs = [OutputSpec(OutputKind[s["kind"]], _result(s, read), _text(s, "target"), _text(s, "alias"),
+                          _text(s, "views")) for s in data["outputs"]]
     call_spec = CallSpec(spec_from_json(data["in_spec"]), spec_from_json(data["out_spec"]))
     draws = tuple([_draw(d, facts, read) for d in data["draws"]])
     state = {_string(name): _at(tensors, i) for name, i in data["state_dict"].items()}
@@ -298,7 +303,7 @@ def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedPr
         leaves = [_at(tensors, x["tensor"]) if "tensor" in x else value_from_json(x["value"]) for x in examples]
         examples = tree_unflatten(leaves, call_spec.in_spec)
     counters = _count(data["counters"], read)
-    numbers = tuple([_count(x, read) for x in data["numbers"]])
+    numbers = tuple([_number(x, read) for x in data["numbers"]])
     require(len(numbers) == sum(s.kind is InputKind.SIZE for s in inputs) and (facts is not None or not numbers),
             "a number that no size gives")
     require(all(_example(d.offset) <= _example(counters) for d in draws), "a draw beyond its counters")
@@ -315,6 +320,20 @@ def program_of(data: dict, graph_text: str, tensors: list[Tensor]) -> ExportedPr
 
 def _count(x: Any, read: Callable[[str], Any]) -> Any:
     return read(x) if type(x) is str and read is not int else _whole(x)
+
+
+def _number(x: Any, read: Callable[[str], Any]) -> Any:
+    """A number that is computed from sizes."""
+    found = parse_number(_string(x), read) if read is not int else None
+    require(type(found) in SYMBOLS, f"no number that sizes give: {x!r}")
+    return found
+
+
+def _result(spec: dict, read: Callable[[str], Any]) -> OutputArgument:
+    if "number" not in spec:
+        return _argument(spec)
+    number = _number(spec["number"], read)
+    return (SymIntArgument if type(number) is Sym else SymFloatArgument)(literal(number), number)
 
 
 def _example(x: Any) -> int:

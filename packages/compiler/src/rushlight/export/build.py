@@ -11,6 +11,8 @@ from rushlight.compiler._compiled import original_of
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.sized import as_captured
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
+from rushlight.compiler.graph.text import literal
 from rushlight.compiler.graph.verify import verify
 from rushlight.core import dtypes
 from rushlight.core.op import prims
@@ -25,6 +27,8 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymFloatArgument,
+    SymIntArgument,
     TensorArgument,
 )
 from rushlight.export.readable import is_name, tensor_inputs, unique, value_names
@@ -120,6 +124,13 @@ def argument_names(mod: Callable, spec: TreeSpec) -> list[str]:
     taken: dict[str, int] = {}
     children = [*args.children_specs, *kwargs.children_specs]
     return [unique(_identifier(name), taken) for child, own in zip(children, given) for name in leaf_names(child, own)]
+
+
+def _number_or_constant(x: Any) -> SymIntArgument | ConstantArgument:
+    """A result that is no tensor."""
+    if type(x) in SYMBOLS:
+        return (SymIntArgument if type(x) is Sym else SymFloatArgument)(literal(x), x)
+    return ConstantArgument("", x)
 
 
 def _identifier(name: str) -> str:
@@ -232,7 +243,7 @@ class _Assembly:
         specs = [OutputSpec(kind, TensorArgument(names[v]), target) for (kind, target), v in zip(writes, values)]
         for result in self.traced.results:
             if result.value is None:
-                specs.append(OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", result.constant)))
+                specs.append(OutputSpec(OutputKind.USER_OUTPUT, _number_or_constant(result.constant)))
                 continue
             alias = None if result.alias is None else names[result.alias]
             specs.append(OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(names[result.value]), None, alias,

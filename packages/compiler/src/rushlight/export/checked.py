@@ -108,7 +108,7 @@ def check_outputs(graph: Graph, specs: list[OutputSpec], inputs: list[InputSpec]
     users = {s.arg.name for s in inputs if s.kind is InputKind.USER_INPUT}
     values = iter(graph.outputs)
     for spec in specs:
-        if isinstance(spec.arg, ConstantArgument):
+        if not isinstance(spec.arg, TensorArgument):
             require(spec.kind is OutputKind.USER_OUTPUT, f"{spec.arg.name} has to be a tensor")
             continue
         meta = next(values).meta

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 __all__ = ["ConstantArgument", "ExportGraphSignature", "InputKind", "InputSpec", "OutputKind", "OutputSpec",
-           "TensorArgument"]
+           "SymFloatArgument", "SymIntArgument", "TensorArgument"]
 
 
 class InputKind(Enum):
@@ -54,6 +54,22 @@ class ConstantArgument:
 
 
 @dataclass(frozen=True)
+class SymIntArgument:
+    """A whole number that is computed from open sizes: a result."""
+
+    name: str
+    value: Any  # a symbol
+
+
+@dataclass(frozen=True)
+class SymFloatArgument(SymIntArgument):
+    """A float that is computed from open sizes: a result."""
+
+
+OutputArgument = TensorArgument | ConstantArgument | SymIntArgument
+
+
+@dataclass(frozen=True)
 class InputSpec:
     """One input: `target` is the name of a parameter, buffer or constant in the module."""
 
@@ -75,7 +91,7 @@ class OutputSpec:
     """
 
     kind: OutputKind
-    arg: TensorArgument | ConstantArgument
+    arg: OutputArgument
     target: str | None = None
     alias: str | None = field(default=None, compare=False)
     views: str | None = field(default=None, compare=False, repr=False)
@@ -181,5 +197,5 @@ class ExportGraphSignature:
         return "\n".join(["# inputs", *map(str, self.input_specs), "# outputs", *map(str, self.output_specs)])
 
 
-def _shown(arg: TensorArgument | ConstantArgument) -> Any:
-    return arg.name if isinstance(arg, TensorArgument) else arg.value
+def _shown(arg: OutputArgument) -> Any:
+    return arg.value if isinstance(arg, ConstantArgument) else arg.name

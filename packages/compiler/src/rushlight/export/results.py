@@ -8,8 +8,10 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.semantics import tensor as tensors
 from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.symbolic import is_open, number_of
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import InstanceV, Obj, TensorV, TupleV, Value
+from rushlight.compiler.graph.symbolic import SYMBOLS
 from rushlight.core.tensor import Tensor
 from rushlight.export.trees import is_constant
 from rushlight.utils import _pytree as pytree
@@ -17,7 +19,7 @@ from rushlight.utils._pytree import TreeSpec
 
 
 class Leaf(NamedTuple):
-    """A tracer or a constant."""
+    """A tracer, a constant, or a number that is computed from open sizes."""
 
     value: Any
 
@@ -62,6 +64,9 @@ def leaves_of(session: Session, result: Value) -> tuple[TreeSpec, list[Leaf]]:
             raise Abort("a number from item(), tolist(), a clock or Python's random as result: return a tensor")
         if not isinstance(value, Obj):
             raise Abort(f"a {session.type_name(value)} as result")
+        if is_open(value) and (number := number_of(value)) is not None:
+            leaves.append(Leaf(number))
+            return pytree._LEAF
         obj = value.obj
         node = pytree._node(type(obj))
         if node is not None and value.source is not None:  # a tuple or another container that existed before
@@ -87,7 +92,7 @@ def leaves_of(session: Session, result: Value) -> tuple[TreeSpec, list[Leaf]]:
         if node is not None:
             children, context = node.flatten(found)
             return TreeSpec(type(found), context, tuple([native(child) for child in children]))
-        if not is_constant(found):
+        if not is_constant(found) and type(found) not in SYMBOLS:
             raise Abort(f"a {type(found).__name__} as result")
         leaves.append(Leaf(found))
         return pytree._LEAF

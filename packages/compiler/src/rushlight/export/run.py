@@ -25,6 +25,7 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymIntArgument,
     TensorArgument,
 )
 from rushlight.export.sizes import Sizes
@@ -48,6 +49,7 @@ class Sized(NamedTuple):
     draws: list[RandomDraw]
     counters: int
     views: dict[str, Graph]
+    results: dict[str, Any]  # numbers that are results, by their text
 
 
 class Runner:
@@ -76,7 +78,7 @@ class Runner:
         self._keeping = threading.Lock()
         if program.facts is None:
             self._known[()] = Sized(program.graph, Interpreter(program.graph), self.metas, [], list(program.draws),
-                                    program.counters, self.views)
+                                    program.counters, self.views, {})
 
     def __call__(self, tensors: list, leaves: list) -> list:
         return self.run(self.checked(tensors, leaves))
@@ -109,13 +111,14 @@ class Runner:
                 size.__index__()  # the capture around this call goes on with numbers
             raise AssertionError(f"Guard failed: the program does not hold for {self.sizes.text(sizes)}; export it "
                                  "with an example of these sizes")
-        draws = [draw._replace(offset=concrete.value(draw.offset), params=concrete.params(draw.params))
-                 for draw in self.program.draws]
+        draws = [draw._replace(offset=concrete.value(draw.offset), numbers=concrete.params(draw.numbers),
+                               params=concrete.params(draw.params)) for draw in self.program.draws]
         metas = [v.meta for v in graph.inputs]
         first = len(metas) - len(self.program.numbers) - len(draws)
         numbers = [scalar(concrete.value(sym), meta) for sym, meta in zip(self.program.numbers, metas[first:])]
+        results = {s.arg.name: concrete.value(s.arg.value) for s in self.outputs if isinstance(s.arg, SymIntArgument)}
         return Sized(graph, Interpreter(graph), metas, numbers, draws, concrete.value(self.program.counters),
-                     views)  # type: ignore[arg-type]
+                     views, results)  # type: ignore[arg-type]
 
     def run(self, prepared: tuple[list[Tensor], Sized]) -> list:
         """Run the program on tensors that were checked."""
@@ -234,6 +237,8 @@ class Runner:
               sized: Sized) -> Any:
         if isinstance(spec.arg, ConstantArgument):
             return spec.arg.value
+        if isinstance(spec.arg, SymIntArgument):
+            return sized.results[spec.arg.name]
         if spec.alias is None:
             return values[id(spec)]
         original = originals[self.place[spec.alias]]

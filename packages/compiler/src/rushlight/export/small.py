@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rushlight.compiler.capture import memory
 from rushlight.compiler.capture.sized import Concrete
 from rushlight.compiler.graph.facts import Facts
-from rushlight.compiler.graph.symbolic import Sym
-from rushlight.compiler.graph.text import text
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym
+from rushlight.compiler.graph.text import literal, text
 from rushlight.core.meta import meta
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.export.dynamic_shapes import Wish
+from rushlight.export.graph_signature import TensorArgument
 from rushlight.export.symbols import told
 
 if TYPE_CHECKING:
@@ -88,11 +89,12 @@ def _same(program: ExportedProgram, other: ExportedProgram, names: frozenset[str
         return told(sym.facts, sym.terms, values if sym.facts is facts else {})
 
     def size(x: Any) -> str:
-        return symbol(x) if type(x) is Sym else str(x)
+        return literal(x, symbol) if type(x) in SYMBOLS else str(x)
 
     described = [
         (bare(text(p.graph, symbol)), [str(s) for s in p.graph_signature.output_specs],
          [s.alias for s in p.graph_signature.output_specs], p.call_spec.out_spec,
+         [size(s.arg.value) for s in p.graph_signature.output_specs if not isinstance(s.arg, TensorArgument)],
          [(d.op, size(d.offset), d.numbers, [size(x) for x in _flat(d.params)]) for d in p.draws],
          [size(x) for x in p.numbers], size(p.counters)) for p in (program, other)]
     known = _guards(facts, values)

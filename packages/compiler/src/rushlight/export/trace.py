@@ -213,11 +213,11 @@ def _finish(name: str, session: Session, given: list, result: Value, counters: i
             else:
                 traced.found.append((real, tracer._origin, value))
         elif id(tracer) in recorder.scalar_of:
-            sym = getattr(recorder.scalar_of[id(tracer)], "sym", None)
-            if sym is None:
-                raise Abort("a float that is computed from an open size and meets a tensor; let the size meet the "
-                            "tensor itself, as in x / n for x * (1 / n)")
-            traced.numbers.append((sym, value))
+            source = recorder.scalar_of[id(tracer)]
+            number = source.fraction if source.sym is None else source.sym
+            if number is None:
+                raise Abort("a float that no graph can say is computed from an open size")
+            traced.numbers.append((number, value))
         elif id(tracer) in recorder.drawn:
             traced.draws.append((recorder.drawn[id(tracer)], value))
         else:

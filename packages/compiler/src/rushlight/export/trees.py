@@ -122,6 +122,8 @@ def _build(leaves: list, spec: TreeSpec, at: int) -> tuple[Any, int]:
         return tuple(children), at
     if kind is list:
         return children, at
+    if kind is Size:
+        return Size(children), at
     if kind is dict:
         return dict(zip(spec.context[0], children)), at
     if kind in _by_class:
@@ -188,7 +190,7 @@ def leaf_names(spec: TreeSpec, name: str) -> list[str]:
 # JSON
 
 
-_PLAIN: dict[str, type] = {"list": list, "tuple": tuple, "dict": dict, "OrderedDict": OrderedDict}
+_PLAIN: dict[str, type] = {"list": list, "tuple": tuple, "dict": dict, "OrderedDict": OrderedDict, "size": Size}
 
 
 def spec_to_json(spec: TreeSpec) -> Any:
@@ -216,7 +218,7 @@ def spec_from_json(data: Any) -> TreeSpec:
         return pytree._LEAF
     children = tuple([spec_from_json(child) for child in _list(data["children"])])
     kind = data["type"]
-    if kind in ("list", "tuple"):
+    if kind in ("list", "tuple", "size"):
         return TreeSpec(_PLAIN[kind], None, children)
     if kind in ("dict", "OrderedDict"):
         keys = [value_from_json(key) for key in _list(data["keys"])]

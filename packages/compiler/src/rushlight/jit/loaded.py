@@ -119,9 +119,13 @@ def _fill(module: Any, base: type, program: ExportedProgram, known: dict[str, tu
     for spec in program.graph_signature.input_specs:
         if spec.target is None:
             continue
-        if spec.target not in known:
-            hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
-            tensor = (program.constants if hidden else program.state_dict)[spec.target]
-            known[spec.target] = place(module, base, spec.target, tensor, spec.kind, not hidden)
-        places.append(known[spec.target])
+        hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
+        tensor = (program.constants if hidden else program.state_dict)[spec.target]
+        name = spec.target
+        if spec.kind is InputKind.CONSTANT_TENSOR:  # each program has made its own, under the same names
+            while name in known and getattr(*known[name]) is not tensor:
+                name += "_"
+        if name not in known:
+            known[name] = place(module, base, name, tensor, spec.kind, not hidden)
+        places.append(known[name])
     return places

@@ -28,7 +28,8 @@ _RESULT = {
     ),
     **dict.fromkeys(("Shape", "Size", "ArgMax", "ArgMin", "NonZero"), dtypes.int64),
 }
-_ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "truediv": "Div"}
+_ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "truediv": "Div", "pow": "Pow", "sqrt": "Sqrt", "log": "Log",
+               "float": "Identity"}
 _SECOND = frozenset(("TopK", "MaxPool"))  # their second result holds positions
 _RANDOM = frozenset(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"))
 _CHOSEN = frozenset((dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint8))  # types of Where
@@ -124,8 +125,8 @@ class Builder:
         """A 0-dim value: a constant, or an open size, or a float that is computed from such."""
         if type(x) is SymFloat:
             name, *operands = x.parts
-            a, b = [self.number(part, dtypes.float64) for part in operands]
-            return self.cast(getattr(self, _ARITHMETIC[name])(a, b), kind)
+            numbers = [self.number(part, dtypes.float64) for part in operands]
+            return self.cast(getattr(self, _ARITHMETIC[name])(*numbers), kind)
         if is_open(x):
             return self.cast(self.squeeze(self.measure(x), 0), kind)
         with np.errstate(over="ignore"):

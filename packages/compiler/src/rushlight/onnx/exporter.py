@@ -17,11 +17,19 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.graph.custom import custom_op, is_operator
 from rushlight.compiler.graph.ir import Graph, Value
 from rushlight.compiler.graph.passes import eliminate_dead
-from rushlight.core.meta import Symbolic
+from rushlight.compiler.graph.symbolic import Sym
+from rushlight.core import dtypes
+from rushlight.core.meta import Symbolic, meta
 from rushlight.core.op import REGISTRY, Op
 from rushlight.core.tensor import Tensor
 from rushlight.export import ExportedProgram
-from rushlight.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from rushlight.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
 from rushlight.onnx import exporting, proto
 from rushlight.onnx.convert import Drawn, Source, Weight, convert
 from rushlight.onnx.dynamic import OpenSizes, axis_labels, axis_names
@@ -198,10 +206,21 @@ def _model(program: ExportedProgram, opset: int, input_names: Sequence[str] | No
             f"onnx.export: the program writes to {', '.join(lost)}; an ONNX model has no state, so this is left out. "
             "Export the model in eval mode", OnnxExporterWarning, stacklevel=3)
     _refuse_constants([s for s in specs if s.kind is OutputKind.USER_OUTPUT])
-    tensors = zip([s for s in specs if isinstance(s.arg, TensorArgument)], program.graph.outputs)
-    returned = [(s.arg.name, value) for s, value in tensors if s.kind is OutputKind.USER_OUTPUT]
+    inputs = _inputs(program, _Named(input_names or ()))
+    values = iter(program.graph.outputs)
+    returned: list[tuple[str, Value]] = []
+    for spec in specs:
+        if isinstance(spec.arg, TensorArgument):
+            value = next(values)
+        elif isinstance(spec.arg, SymIntArgument):  # a size, as a 0-dim tensor
+            value = Value(meta(dtypes.int64 if type(spec.arg.value) is Sym else dtypes.float64, ()))
+            inputs[value] = spec.arg.value
+        else:
+            continue
+        if spec.kind is OutputKind.USER_OUTPUT:
+            returned.append((spec.arg.name if isinstance(spec.arg, TensorArgument) else "size", value))
     names = _Named(output_names or ())
-    made = convert(_results(program, [value for _, value in returned]), _inputs(program, _Named(input_names or ())),
+    made = convert(_results(program, [value for _, value in returned]), inputs,
                    [names.of(i, own) for i, (own, _) in enumerate(returned)], opset, axes, _rows(table))
     guards = program.facts.guard_texts() if program.facts is not None else []
     properties = {"rushlight.sizes": "; ".join(guards)} if guards else {}  # what sizes must satisfy: nothing checks it

@@ -145,6 +145,7 @@ def set_default_dtype(d: dtype) -> None:
 
 def number_dtype(kind: type) -> dtype:
     """The dtype that a Python number of type `kind` gets in a tensor of its own."""
+    kind = getattr(kind, "kind", kind)  # of a number that is not known before a program runs
     if kind is float:
         return _Defaults.floating
     if kind is int:

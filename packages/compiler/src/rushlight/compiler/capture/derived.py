@@ -9,20 +9,23 @@ from weakref import ref
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.graph.facts import Atom
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import Sym, SymFloat
 
 Name = Callable[[Source], str]
 
 
 class Derived:
-    """An expression over sources whose values are not fixed. Whole numbers are symbols; `sym` is None for floats."""
+    """An expression over sources whose values are not fixed. Whole numbers are symbols; `sym` is None for floats, of
+    which `fraction` is one that graphs can hold, where it is computed from sizes alone.
+    """
 
-    __slots__ = ("roots", "write", "sym", "wanted")
+    __slots__ = ("roots", "write", "sym", "wanted", "fraction")
 
     step = "derived"
 
-    def __init__(self, roots: tuple[Source | Sym, ...], write: Callable[[Name], str], sym: Sym | None = None) -> None:
-        self.roots, self.write, self.sym, self.wanted = roots, write, sym, False
+    def __init__(self, roots: tuple[Source | Sym, ...], write: Callable[[Name], str], sym: Sym | None = None,
+                 fraction: SymFloat | None = None) -> None:
+        self.roots, self.write, self.sym, self.wanted, self.fraction = roots, write, sym, False, fraction
 
     def check_type(self) -> None:
         """It is checked already."""

@@ -20,7 +20,7 @@ from rushlight.compiler.capture.derived import Derived, derived, fix
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value, constant
-from rushlight.compiler.graph.symbolic import Sym
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym, SymFloat, as_ratio, positive
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
@@ -80,8 +80,10 @@ def arithmetic(session: Any, op: str, a: Value, b: Value) -> Value | None:
     if op == "**" and symbol(a) is not None and type(power := _whole(session, b)) is int and 0 <= power <= 4:
         return constant(symbol(a) ** power)
     function = _OPERATORS.get(op)
-    if op == "/" and (divisor := _whole(session, b)) is not None and divisor != 0:
+    if op == "/" and ((divisor := _whole(session, b)) is not None and divisor != 0 or _positive(b)):
         function = operator.truediv
+    if op == "**" and _positive(a) and type(b) is Obj and type(b.obj) is float:
+        function = operator.pow
     if function is None or not all(isinstance(x, Obj) and type(x.obj) in (int, float) for x in (a, b)):
         return None
     kinds = [type(x.source) is Derived for x in (a, b)]
@@ -92,27 +94,53 @@ def arithmetic(session: Any, op: str, a: Value, b: Value) -> Value | None:
             fix(x.source)
     roots = tuple(dict.fromkeys(r for x, open_ in zip((a, b), kinds) if open_ for r in x.source.roots))
     left, right = (x.source.write if open_ else _literal(x.obj) for x, open_ in zip((a, b), kinds))
-    return Obj(function(a.obj, b.obj), Derived(roots, lambda name: f"({left(name)} {op} {right(name)})"))
+    return Obj(function(a.obj, b.obj), Derived(roots, lambda name: f"({left(name)} {op} {right(name)})",
+                                               fraction=_fraction(function.__name__, a, b)))
+
+
+def _positive(value: Value) -> bool:
+    """Is it a number that is computed from sizes, and above 0 for all of them?"""
+    found = number_of(value) if is_open(value) else None
+    return found is not None and positive(found)
+
+
+def _fraction(name: str, *values: Any) -> SymFloat | None:
+    """The float that a function makes of numbers, for graphs; None where one is no size and computed from none."""
+    numbers = [number_of(x) for x in values]
+    if any(x is None for x in numbers):
+        return None
+    facts = next(x.facts for x in numbers if type(x) in SYMBOLS)
+    return SymFloat.of(facts, name, *numbers) if facts.fractions else None
+
+
+def number_of(value: Any) -> Any:
+    """A number as graphs hold it: a symbol, a float that is computed from symbols, or itself; None for other ones."""
+    source = value.source
+    return value.obj if type(source) is not Derived else source.fraction if source.sym is None else source.sym
 
 
 def _hint(x: Any) -> int:
     return x.hint if isinstance(x, Sym) else x
 
 
-# Functions of one number that the expressions in an entry may call.
-_FUNCTIONS = {float: "float", math.sqrt: "math.sqrt"}
+# Functions of one number that the expressions in an entry may call, and those that round it.
+_FUNCTIONS = {float: "float", math.sqrt: "math.sqrt", math.log: "math.log"}
+_ROUNDING = (int, math.floor, math.ceil)
 
 
 def applied(session: Any, function: Any, value: Value) -> Value | None:
-    """`float(n)`, `math.sqrt(n)` or `int(n)` of an open number that is at least 0; None in other cases."""
-    if not is_open(value) or not (value.obj >= 0 if symbol(value) is None else symbol(value) >= 0):
+    """A function of an open number that is at least 0, such as `math.sqrt(n)` or `int(n / 2)`; None in other cases."""
+    if not is_open(value) or not (_positive(value) if symbol(value) is None else symbol(value) >= 0):
         return None
-    if function is int and symbol(value) is not None:
-        return value
-    if function not in _FUNCTIONS or symbol(value) is None:
+    if function in _ROUNDING:
+        ratio = as_ratio(number_of(value))
+        return None if ratio is None else constant(
+            -(-ratio[0] // ratio[1]) if function is math.ceil else ratio[0] // ratio[1])
+    if function not in _FUNCTIONS or function is math.log and not _positive(value):
         return None
     write, name = value.source.write, _FUNCTIONS[function]
-    return Obj(function(value.obj), Derived(value.source.roots, lambda of: f"{name}({write(of)})"))
+    return Obj(function(value.obj), Derived(value.source.roots, lambda of: f"{name}({write(of)})",
+                                            fraction=_fraction(function.__name__, value)))
 
 
 def negative(value: Value) -> Value | None:
@@ -123,7 +151,8 @@ def negative(value: Value) -> Value | None:
     if not is_open(value):
         return None
     source = value.source  # type: ignore[attr-defined]
-    return Obj(-value.obj, Derived(source.roots, lambda name: f"(-{source.write(name)})"))  # type: ignore[attr-defined, arg-type]
+    return Obj(-value.obj, Derived(source.roots, lambda name: f"(-{source.write(name)})",  # type: ignore[attr-defined, arg-type]
+                                   fraction=_fraction("mul", value, constant(-1.0))))
 
 
 def _literal(number: int | float) -> Callable[[Any], str]:
@@ -162,7 +191,7 @@ def beside_tensors(recorder: Any, op: Op, operands: tuple) -> tuple:
 
 def counts(x: Any) -> bool:
     """Is it a symbol that depends on other numbers than sizes?"""
-    return type(x) is Sym and any(atom.origin[1] is None for atom in x.facts.roots(x.terms))
+    return type(x) in SYMBOLS and any(atom.origin[1] is None for atom in x.facts.roots(x.terms))
 
 
 def scalar(number: int | float, meta: Meta) -> Tensor:

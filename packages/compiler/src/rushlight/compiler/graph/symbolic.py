@@ -186,15 +186,24 @@ class Sym(Symbolic):
 
 class SymFloat(Symbolic):
     """A float that is computed from symbols, such as `n / (n - 1)`: an operand of operations, of which nothing can be
-    asked. `parts` are the name of an operator and two symbols or numbers; `terms` names all atoms in it.
+    asked. `parts` are the name of an operator and one or two symbols or numbers; `terms` names all atoms in it.
     """
 
     __slots__ = ("facts", "terms", "hint", "parts")
     kind = float
 
-    def __init__(self, facts: Facts, terms: Terms, parts: tuple[str, Any, Any]) -> None:
+    def __init__(self, facts: Facts, terms: Terms, parts: tuple) -> None:
         self.facts, self.terms, self.parts = facts, terms, parts
         self.hint = self.compute(lambda x: x.hint)
+
+    @classmethod
+    def of(cls, facts: Facts, name: str, *operands: Any) -> SymFloat:
+        """What an operator makes of symbols and numbers."""
+        terms: Terms = {}
+        for x in operands:
+            if isinstance(x, SYMBOLS):
+                terms = {**terms, **dict.fromkeys(x.terms, 1)}
+        return cls(facts, terms, (name, *operands))
 
     def compute(self, value: Callable[[Any], Any]) -> float:
         """Its value, for a function that gives those of symbols."""
@@ -216,20 +225,55 @@ class SymFloat(Symbolic):
         return f"float({self.facts.text(self.terms)})"
 
 
-OPERATORS = {name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv")}
+_BINARY = ("add", "sub", "mul", "truediv")
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in _BINARY}, "pow": math.pow, "sqrt": math.sqrt, "log": math.log,
+    "float": float}
 
 
 def fraction(facts: Facts, name: str, a: Any, b: Any) -> Any:
     """The float that an operator makes of symbols and numbers, where the facts allow such."""
-    terms: Terms = {}
-    for x in (a, b):
-        if isinstance(x, (Sym, SymFloat)):
-            terms = {**terms, **dict.fromkeys(x.terms, 1)}
-        elif type(x) not in (int, float):
-            return NotImplemented
+    if not all(type(x) in (int, float, *SYMBOLS) for x in (a, b)):
+        return NotImplemented
+    made = SymFloat.of(facts, name, a, b)
     if not facts.fractions:
-        facts.fix(terms, "it is divided")
-    return SymFloat(facts, terms, (name, a, b))
+        facts.fix(made.terms, "it is divided")
+    return made
+
+
+_EXACT = 1 << 20  # products with such numbers are exact in float64, for all sizes of tensors that fit in memory
+
+
+def as_ratio(x: Any) -> tuple[Any, int] | None:
+    """A number that rounds as the quotient of a whole number or symbol and an int; None for others."""
+    if type(x) in (int, Sym):
+        return x, 1
+    if type(x) is float and math.isfinite(x):
+        ratio = x.as_integer_ratio()
+        return ratio if max(map(abs, ratio)) < _EXACT else None
+    if type(x) is not SymFloat or x.parts[0] not in ("float", "mul", "truediv"):
+        return None
+    parts = [as_ratio(part) for part in x.parts[1:]]
+    if any(part is None for part in parts):
+        return None
+    (a, b), (c, d) = (*parts, (1, 1))[:2]  # type: ignore[misc]
+    if x.parts[0] == "truediv":
+        if type(c) is not int or not 0 < c < _EXACT or b & b - 1:  # rounded once, and never up to a whole number
+            return None
+        c, d = d, c
+    elif b & b - 1 or d & d - 1:  # a rounded quotient
+        return None
+    return a * c, b * d
+
+
+def positive(x: Any) -> bool:
+    """Is a number above 0 for all values of symbols? Asks nothing that would become a guard."""
+    if type(x) is Sym:
+        return x.facts.known(x.terms, ">") is True
+    if type(x) is SymFloat:
+        name, *operands = x.parts
+        return name not in ("sub", "log") and all(map(positive, operands[:1] if name == "pow" else operands))
+    return x > 0
 
 
 def _operators(name: str) -> None:
@@ -237,7 +281,7 @@ def _operators(name: str) -> None:
     setattr(SymFloat, f"__r{name}__", lambda self, other: fraction(self.facts, name, other, self))
 
 
-for _name in OPERATORS:
+for _name in _BINARY:
     _operators(_name)
 setattr(SymFloat, "__neg__", lambda self: self * -1.0)  # noqa: B010
 SYMBOLS = (Sym, SymFloat)

@@ -22,7 +22,7 @@ import numpy as np
 
 from rushlight.compiler.graph.control import op_named
 from rushlight.compiler.graph.ir import Graph, Value
-from rushlight.compiler.graph.symbolic import OPERATORS, SYMBOLS, Sym, SymFloat, fraction
+from rushlight.compiler.graph.symbolic import OPERATORS, SYMBOLS, Sym, SymFloat
 from rushlight.core import dtypes, layout
 from rushlight.core.devices import cpu, device
 from rushlight.core.dtypes import dtype
@@ -175,6 +175,11 @@ def _parse(source: str, size: Callable[[str], Any], graphs: dict[str, Graph]) ->
     return graph
 
 
+def parse_number(source: str, size: Callable[[str], Any]) -> Any:
+    """A number as `literal` writes it; `size` reads a size. ValueError for other text."""
+    return _value(ast.parse(source.strip(), mode="eval").body, {}, size)
+
+
 def _value(node: ast.expr, values: dict[str, Value], size: Callable[[str], Any]) -> Any:
     """The object of an argument: a value, a literal, a dtype, a device, or a size that is a symbol."""
     match node:
@@ -197,10 +202,12 @@ def _value(node: ast.expr, values: dict[str, Value], size: Callable[[str], Any])
             return dtypes.named(name)
         case ast.Name() | ast.BinOp() if size is not int:
             return size(ast.unparse(node))
-        case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in OPERATORS and size is not int:
-            operands = [_value(x, values, size) for x in (a, b)]
-            facts = next(x.facts for x in operands if isinstance(x, SYMBOLS))
-            return fraction(facts, name, *operands)
+        case ast.Call(func=ast.Name(id=name), args=parts) if name in OPERATORS and size is not int:
+            operands = [_value(x, values, size) for x in parts]
+            symbols = [x for x in operands if isinstance(x, SYMBOLS)]
+            if not symbols or any(type(x) not in (int, float, *SYMBOLS) for x in operands):
+                raise ValueError(f"no float of sizes: {ast.unparse(node)!r}")
+            return SymFloat.of(symbols[0].facts, name, *operands)
         case ast.Call(func=ast.Name(id="device"), args=[ast.Constant(value=where)]):
             return device(str(where))
     raise ValueError(f"cannot read {ast.unparse(node)!r}")

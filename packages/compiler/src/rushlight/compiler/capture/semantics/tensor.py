@@ -10,7 +10,7 @@ from rushlight.compiler.capture import allow, late, leaves, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
 from rushlight.compiler.capture.session import Session, immutable, raise_
-from rushlight.compiler.capture.symbolic import symbol
+from rushlight.compiler.capture.symbolic import is_open, number_of
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
     NONE,
@@ -26,10 +26,11 @@ from rushlight.compiler.capture.value import (
     constant,
 )
 from rushlight.compiler.capture.view import DequeV, DictV, ListV
-from rushlight.compiler.graph.symbolic import Sym, has_symbols
+from rushlight.compiler.graph.symbolic import SYMBOLS, Sym, has_symbols
 from rushlight.core import dtypes, siblings
 from rushlight.core.meta import Size
 from rushlight.core.tensor import Tensor
+from rushlight.ops.create import full
 from rushlight.ops.join import stack
 
 # Methods that look at the numbers, or at state that a tracer has not.
@@ -124,8 +125,9 @@ def native(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, 
             session.recorder, sign, args[1], args[0]) or args[1]]
     if name in ("lerp", "lerp_") and len(args) == 3 and isinstance(args[0], TensorV) and not kwargs:
         args = [*args[:2], late.as_tensor(session.recorder, "*", args[2], args[0]) or args[2]]
-    if name == "tensor" and len(args) == 1 and not kwargs and not isinstance(args[0], TensorV):
-        made = _of_late_numbers(session, args[0])
+    if name in ("tensor", "as_tensor") and len(args) == 1 and not isinstance(args[0], TensorV):
+        made = _of_late_numbers(session, args[0]) if name == "tensor" and not kwargs else None
+        made = made or _of_open_numbers(session, args[0], kwargs)
         if made is not None:
             return made
     positional = [unwrap(session, a) for a in args]
@@ -145,6 +147,22 @@ def _of_late_numbers(session: Session, value: Value) -> Value | None:
         return None
     dtype = dtypes.get_default_dtype() if kinds == {float} else dtypes.int64
     return wrap(session, stack([x.reshape(()).to(dtype) for x in parts]))
+
+
+def _of_open_numbers(session: Session, value: Value, kwargs: dict[str, Value]) -> Value | None:
+    """`tensor(n)` and `tensor([n, m])` of open sizes, and floats computed from such; None for others."""
+    found = session.as_list(value)
+    items = value.items if isinstance(value, TupleV) else [value] if found is None else found.load()
+    if not kwargs.keys() <= {"dtype"} or not any(is_open(x) for x in items):
+        return None
+    numbers = [number_of(x) if is_open(x) else session.concrete(x) if isinstance(x, Obj) else None for x in items]
+    if not all(type(x) in (int, float, *SYMBOLS) and not symbolic.counts(x) for x in numbers):
+        return None
+    whole = all(type(x) in (int, Sym) for x in numbers)
+    dtype = session.concrete(kwargs["dtype"]) if "dtype" in kwargs else None
+    dtype = dtype or (dtypes.int64 if whole else dtypes.get_default_dtype())
+    parts = [full((), x, dtype=dtype) for x in numbers]
+    return wrap(session, parts[0] if items[0] is value else stack(parts))
 
 
 def _into(session: Session, fn: Callable, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -201,8 +219,8 @@ def unwrap(session: Session, value: Value) -> Any:
                 from rushlight.compiler.capture.semantics import iterate  # it uses this module
 
                 return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
-            if (sym := symbol(value)) is not None:
-                return sym
+            if is_open(value) and (number := number_of(value)) is not None:
+                return number
             obj = session.concrete(value)
             if isinstance(obj, (FunctionType, ModuleType)) or isinstance(obj, type) and obj not in allow.BUILTIN_TYPES:
                 raise Abort(f"a {type(obj).__name__} given to a framework function")
