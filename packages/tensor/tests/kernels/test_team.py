@@ -10,7 +10,7 @@ import pytest
 from rushlight.kernels.cpu import pool, team
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
 from rushlight.kernels.cpu.jit import compile_source
-from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, MOST_ARGUMENTS
+from rushlight.kernels.cpu.team_words import ASLEEP, CLAIMED, KERNEL, LONG, MOST_ARGUMENTS, SHARES
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def four_threads(monkeypatch):
     monkeypatch.setattr(pool, "_num_threads", 4)
 
 
-@pytest.mark.parametrize(("n", "grain"), [(0, 1), (1, 1), (17, 1), (1000, 10), (100_003, 1000)])
+@pytest.mark.parametrize(("n", "grain"), [(0, 1), (1, 1), (1, 0.1), (2, 0.1), (17, 1), (1000, 10), (100_003, 1000)])
 def test_every_element_once(count, n, grain):
     x = np.zeros(n + 8, np.int64)
     for _ in range(50):
@@ -72,6 +72,16 @@ def test_sleeping_threads_wake_up(count):
     while not team._words[ASLEEP : ASLEEP + team._helpers].all():
         assert time.monotonic() < deadline, "a thread does not go to sleep"
         time.sleep(0.01)
+
+
+def test_few_long_tasks_wake_a_thread(count):
+    """A grain below 1 makes a job of two positions a long one."""
+    x = np.zeros(2, np.int64)
+    for grain, long in ((1, 0), (0.2, 1)):
+        team.run_kernel(count, 2, grain, x, x)
+        job = team._jobs[count, 2, grain, 4]
+        assert job[LONG] == long and job[SHARES - KERNEL] == 2
+    assert (x == 2).all()
 
 
 def test_inside_a_piece_the_kernel_stays_on_its_thread(count, monkeypatch):

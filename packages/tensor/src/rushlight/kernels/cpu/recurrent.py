@@ -108,6 +108,11 @@ def _worth(x: np.ndarray, layer: Layer) -> bool:
     return x.size * layer.width >= WORTH and x.dtype.char in "fd"
 
 
+def _grain(x: np.ndarray, layer: Layer, blocks: int) -> float:
+    """What part of a block is worth a thread: a walk of a few blocks is a long job."""
+    return min(1.0, gemm.PIECE * blocks / (x.size * layer.width))
+
+
 def _forward_numpy(x: np.ndarray, rows: Rows, layer: Layer, saves: bool, made: Forward) -> None:
     cell, weight = layer.cell, layer.weight_hh.T
     for t, place in rows.order(layer.reverse):
@@ -133,7 +138,7 @@ def _forward_native(x: np.ndarray, rows: Rows, layer: Layer, saves: bool, made: 
     words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype, threads)
     products, narrows = allocator.empty((batch, wide), dtype), allocator.empty((batch, narrow), dtype)
     run_kernel(
-        _forward_kernel(cell, saves, projects, dtype), blocks, 1,
+        _forward_kernel(cell, saves, projects, dtype), blocks, _grain(x, layer, blocks),
         words, steps, x, bias, weights, project, products, narrows, made.h, made.c, made.out, made.saved, made.cells,
     )  # fmt: skip
 
@@ -245,8 +250,8 @@ def _backward_native(
     words, steps, blocks = _plan(rows, layer.units, layer.width, layer.reverse, wide, narrow, dtype, threads)
     products = allocator.empty((rows.batch, wide), dtype)
     run_kernel(
-        _backward_kernel(cell, projects, dtype), blocks, 1, words, steps, grad, weights, project, h_start, c_start,
-        made.out, made.saved, made.cells, products, dh, dc, *parts,
+        _backward_kernel(cell, projects, dtype), blocks, _grain(parts.dx, layer, blocks), words, steps, grad, weights,
+        project, h_start, c_start, made.out, made.saved, made.cells, products, dh, dc, *parts,
     )  # fmt: skip
 
 
