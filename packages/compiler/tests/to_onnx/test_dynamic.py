@@ -87,6 +87,30 @@ def test_sizes_are_computed_from_shapes(equal_in_onnxruntime):
     assert outputs[:3] == [["batch", "time - 1"], ["time"], ["batch", "batch + time"]]
 
 
+def resizing(x):
+    """Images of sizes that follow from others, and images around them."""
+    resized, small = nn.functional.interpolate, x[..., ::2, ::2]
+    return {
+        "twice": resized(x, scale_factor=2, mode="bilinear"),
+        "back": resized(small, size=x.shape[2:], mode="bilinear", align_corners=True),
+        "nearest": resized(small, size=x.shape[2:]),
+        "exact": resized(x, scale_factor=1.5, mode="nearest-exact"),
+        "cubic": resized(x, scale_factor=(2.0, 0.75), mode="bicubic"),
+        "windowed": resized(x, size=(5, 70), mode="bilinear", antialias=True),
+        "mirrored": nn.functional.pad(x, (1, 2, 3, 0), "reflect"),
+        "edges": nn.functional.pad(x, (1, 2, 3, 0), "replicate"),
+        "around": nn.functional.pad(x, (1, 2, 3, 0), "circular"),
+        "moved": nn.functional.grid_sample(x, nn.functional.affine_grid(x[:, 0, :2, :3], x.shape, align_corners=False),
+                                           align_corners=False),
+    }
+
+
+def test_images_of_open_sizes_are_resized(equal_in_onnxruntime):
+    height, width = export.Dim("height", min=8), export.Dim("width", min=8)
+    others = [(randn(1, 2, *sizes),) for sizes in ((15, 21), (33, 8))]
+    equal_in_onnxruntime(resizing, randn(1, 2, 12, 16), others=others, dynamic_shapes=({2: height, 3: width},))
+
+
 def test_random_numbers_and_attention_of_open_shape():
     program = rushlight.onnx.export(nn.Dropout(0.5), (rushlight.ones(4, 10),), dynamic_shapes=({0: "batch"},))
     assert 300 < int((program(rushlight.ones(100, 10))[0] == 0).sum()) < 700

@@ -14,7 +14,10 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
+from rushlight.ops.join import stack
+from rushlight.ops.like import ones_like
 from rushlight.ops.matmul import matmul_op
+from rushlight.ops.open_places import are_open, as_size, steps
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
@@ -178,7 +181,7 @@ def _steps(size: int, align_corners: bool) -> np.ndarray:
 def _affine(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     if not theta.dtype.is_floating_point:
         raise ValueError(f"affine_grid: expected theta to have floating point type, but got {theta.dtype.name}")
-    sizes = [int(s) for s in size]
+    sizes = [as_size(s) for s in size]
     count = len(sizes) - 2
     if count not in (2, 3):
         raise NotImplementedError(
@@ -192,9 +195,15 @@ def _affine(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
         )
     if min(sizes) <= 0:
         raise ValueError(f"affine_grid: expected non-zero, positive output size, got {sizes}")
-    axes = np.meshgrid(*[_steps(s, align_corners) for s in sizes[2:]], indexing="ij")
-    points = np.stack([*reversed(axes), np.ones_like(axes[0])], -1).reshape(-1, count + 1).astype(theta.dtype.numpy)
-    grid = matmul_op.apply((from_numpy(points).to(theta.device), theta.transpose(1, 2)))
+    if are_open(*sizes[2:]):
+        flat = [steps(s, align_corners, theta.device) for s in sizes[2:]]
+        axes = [x.view([-1 if i == d else 1 for i in range(count)]).expand(sizes[2:]) for d, x in enumerate(flat)]
+        points = stack([*reversed(axes), ones_like(axes[0])], -1).reshape(-1, count + 1).to(theta.dtype)
+    else:
+        axes = np.meshgrid(*[_steps(s, align_corners) for s in sizes[2:]], indexing="ij")
+        points = np.stack([*reversed(axes), np.ones_like(axes[0])], -1).reshape(-1, count + 1)
+        points = from_numpy(points.astype(theta.dtype.numpy)).to(theta.device)
+    grid = matmul_op.apply((points, theta.transpose(1, 2)))
     return grid.reshape(sizes[0], *sizes[2:], count)
 
 

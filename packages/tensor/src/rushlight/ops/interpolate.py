@@ -12,6 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import CHANNELS_LAST, suggested_format
 from rushlight.core.tensor import Tensor
+from rushlight.ops import open_places
 from rushlight.ops.create import from_numpy
 from rushlight.ops.matmul import matmul_op
 from rushlight.ops.pool_adaptive import adaptive_avg
@@ -35,7 +36,12 @@ def _nearest_index(size: int, out: int, factor: float | None, exact: bool) -> np
 def _nearest(x: Tensor, first: int, out: list[int], factors: list, exact: bool) -> Tensor:
     """The elements nearest to each output position, of the dimensions from `first` on."""
     for d, (n, factor) in enumerate(zip(out, factors), first):
-        x = x.index_select(d, from_numpy(_nearest_index(x.shape[d], n, factor, exact)).to(x.device))
+        size = x.shape[d]
+        if open_places.are_open(size, n):
+            index = open_places.nearest_index(size, n, 1 / factor if factor else size / n, exact, x.device)
+        else:
+            index = from_numpy(_nearest_index(size, n, factor, exact)).to(x.device)
+        x = x.index_select(d, index)
     return x
 
 
@@ -83,10 +89,15 @@ def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, c
     x = input.to(dtypes.float32) if whole or input.dtype in dtypes.HALF else input
     for d, (n, factor) in enumerate(zip(out, factors), 2):
         size = x.shape[d]
-        if n == size and _scale(size, n, factor, align_corners) in (0.0, 1.0):
+        if open_places.are_open(size, n):
+            if n is size and (factor in (None, 1.0) or align_corners):
+                continue
+            weights = _open_matrix(x, size, n, factor, align_corners, cubic, antialias)
+        elif n == size and _scale(size, n, factor, align_corners) in (0.0, 1.0):
             continue
-        matrix = resize_matrix(size, n, factor, align_corners, cubic, antialias).astype(x.dtype.numpy)
-        weights = from_numpy(matrix).to(x.device)
+        else:
+            matrix = resize_matrix(size, n, factor, align_corners, cubic, antialias).astype(x.dtype.numpy)
+            weights = from_numpy(matrix).to(x.device)
         if d == x.ndim - 1:
             x = matmul_op.apply((x, weights.transpose(0, 1)))
         else:
@@ -95,6 +106,25 @@ def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, c
         x = x.round().clamp(0, 255)
     x = x.to(input.dtype).contiguous(memory_format=suggested_format(input._meta))
     return x.clone() if x is input else x
+
+
+def _open_matrix(
+    x: Tensor, size: Any, out: Any, factor: float | None, align_corners: bool, cubic: bool, antialias: bool
+) -> Tensor:
+    """The matrix for sizes that are not known before the program runs."""
+    scale = _scale(size, out, factor, align_corners)
+    if antialias:
+        return open_places.antialiased_matrix(size, out, scale, cubic, x.device).to(x.dtype)
+    return open_places.resize_matrix(size, out, scale, align_corners, cubic, x.device).to(x.dtype)
+
+
+def _scaled(size: Any, factor: Any) -> Any:
+    """A size times a factor, rounded down."""
+    if open_places.are_open(size):
+        above, below = float(factor).as_integer_ratio()
+        if below <= 1 << 20:  # the product is exact
+            return size * above // below
+    return int(np.floor(float(size) * factor))
 
 
 def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[list[int], list]:
@@ -114,14 +144,14 @@ def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None)
             )
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size")
-        return [int(s) for s in sizes], [None] * count
+        return [open_places.as_size(s) for s in sizes], [None] * count
     factors = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count
     if len(factors) != count:
         raise ValueError(
             f"interpolate: input and scale_factor must have the same number of spatial dimensions, got {count} and "
             f"{factors}"
         )
-    out = [int(np.floor(float(n) * f)) for n, f in zip(input.shape[2:], factors)]
+    out = [_scaled(n, f) for n, f in zip(input.shape[2:], factors)]
     return out, [None] * count if recompute else [float(f) for f in factors]
 
 

@@ -17,6 +17,8 @@ from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.copy import assign
 from rushlight.ops.copy import kept_format
 from rushlight.ops.create import from_numpy
+from rushlight.kernels.cpu.native import WORTH
+from rushlight.ops import open_places
 
 Number = bool | int | float | complex
 
@@ -160,6 +162,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for k in range(len(amounts) // 2):
         before, after = amounts[2 * k], amounts[2 * k + 1]
         if before or after:
-            index = _positions(input.shape[input.ndim - 1 - k], before, after, mode)
-            result = result.index_select(input.ndim - 1 - k, from_numpy(index).to(input.device))
+            size = input.shape[input.ndim - 1 - k]
+            if open_places.are_open(size):
+                index = open_places.padded_index(size, before, after, mode, input.device)
+            else:
+                index = from_numpy(_positions(size, before, after, mode)).to(input.device)
+            result = result.index_select(input.ndim - 1 - k, index)
     return result if mode == "circular" else kept_format(input, result)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from rushlight.core import checks
 from rushlight.core.errors import shape_text
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.tensor import Tensor
@@ -159,7 +160,7 @@ def istft(
     end = start + length if length is not None else total - start if center else total
     kept = min(end, total) - start
     signal, envelope = signal.narrow(1, start, kept), envelope.narrow(1, start, kept)
-    if bool((envelope.detach().abs() <= 1e-11).any()):
+    if checks.found(envelope.detach().abs() <= 1e-11):
         raise RuntimeError("istft: window overlap add min is not larger than 1e-11: the windows leave gaps")
     signal = signal / envelope
     if end > total:
