@@ -130,10 +130,10 @@ def main() -> int:
 
     import rushlight
     from rushlight.core.op import REGISTRY
-    from rushlight.kernels.cpu import jit
+    from rushlight.kernels.cpu import fingerprint, jit
 
     rushlight.tensor(0)
-    jit._names(), jit._environment()
+    jit._names(), fingerprint.environment()
     context, failed = multiprocessing.get_context("fork"), 0
     for name in sorted(name for name in REGISTRY if re.search(options.only, name)):
         with tempfile.TemporaryDirectory() as directory:

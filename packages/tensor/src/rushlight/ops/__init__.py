@@ -2,7 +2,6 @@
 
 import sys
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 
 from rushlight.core.op import prims
@@ -10,7 +9,7 @@ from rushlight.core.op import prims
 __all__ = ["load_library", "prims"]
 
 try:
-    for _module in iter_modules([str(Path(__file__).parent)]):
+    for _module in iter_modules(__path__):
         import_module(f"{__name__}.{_module.name}")
 except BaseException:  # Ctrl-C at the first use, too: who tries again starts anew, for ops are declared once
     for _name in [name for name in sys.modules if name.startswith("rushlight.")]:

@@ -52,12 +52,12 @@ expanded to a batch first. Besides operands, params and metadata (of one sample)
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.op import Op
+from rushlight.core.parameters import parameter_names
 from rushlight.core.tensor import Tensor
 
 ROWS: dict[Op, Row] = {}
@@ -139,7 +139,7 @@ def jvp(op: Any, formula: Callable) -> None:
     op = getattr(op, "op", op)
     if op in JVPS:
         raise ValueError(f"jvp: op {op.name!r} has a formula already")
-    arguments = tuple(inspect.signature(formula).parameters)
+    arguments = _arguments(formula)
     for name in arguments:
         if name.removeprefix("d_") not in op.operands and not _known(op, name):
             raise ValueError(f"jvp: {op.name}: no value named {name!r}")
@@ -154,7 +154,7 @@ def batch(op: Any, rule: Callable) -> None:
     op = getattr(op, "op", op)
     if op in BATCHES:
         raise ValueError(f"batch: op {op.name!r} has a rule already")
-    arguments = tuple(inspect.signature(rule).parameters)
+    arguments = _arguments(rule)
     if arguments == ("case",):
         BATCHES[op] = rule
         return
@@ -204,8 +204,13 @@ def _zeros() -> None:
     """The formula of an operand that the result does not vary with."""
 
 
+def _arguments(function: Callable) -> tuple[str, ...]:
+    positional, named = parameter_names(function)
+    return (*positional, *named)
+
+
 def _formula(op: Op, function: Callable) -> Formula:
-    arguments = tuple(inspect.signature(function).parameters)
+    arguments = _arguments(function)
     for name in arguments:
         if not _known(op, name):
             raise ValueError(

@@ -28,9 +28,10 @@ def reading(source: str, words: Sequence[str] = WORDS) -> str:
 
     def lines(place: re.Match[str]) -> str:
         names, start = (PHASE, "words + ") if place[2] == "PHASE" else (words, "")
-        used = [(k, name) for k, name in enumerate(names) if re.search(rf"\b{name}\b", source)]
+        used = [(k, name) for k, name in enumerate(names) if name in said]
         return "\n".join(f"{place[1]}{name} = load(layout, {start}{k})" for k, name in used)
 
+    said = set(re.findall(r"\w+", source))
     return re.sub(r"( +)\$(WORDS|PHASE)", lines, source)
 
 

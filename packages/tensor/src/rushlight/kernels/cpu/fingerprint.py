@@ -1,13 +1,26 @@
-"""Digests of plain functions, for the names of what is compiled of them."""
+"""Digests of plain functions, and of all that decides what they become: the names of what is compiled of them."""
 
 from __future__ import annotations
 
 import hashlib
+import platform
 import types as python_types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy
+
 from rushlight.core.scalar import Opaque
+
+# What the same source compiles to depends on these, so their text is part of every key.
+_OUR_FILES = (
+    "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
+    "winograd_tiles.py", "gemm_tile.py", "language.py", "translate.py", "expressions.py", "convert.py", "objects.py",
+    "answer.py", "pairs.py",
+)  # fmt: skip
+_NUMBA_FILES = ("numba_route.py", "numba_types.py")
 
 
 def named_values(function: Callable[..., Any]) -> dict[str, Any]:
@@ -52,3 +65,30 @@ def fingerprint_of_all(function: Callable[..., Any]) -> str:
 def _code_parts(code: python_types.CodeType) -> list[Any]:
     constants = [_code_parts(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
     return [code.co_code.hex(), code.co_varnames, code.co_names, constants]
+
+
+def digest_of(*parts: Any) -> str:
+    """A name for what depends on `parts`, on this processor and on our code generator."""
+    return hashlib.sha256(repr((parts, environment())).encode()).hexdigest()
+
+
+def _texts(names: Sequence[str]) -> list[str]:
+    return [hashlib.sha256(Path(__file__).with_name(name).read_bytes()).hexdigest() for name in names]
+
+
+@cache
+def environment() -> tuple[str, ...]:
+    import llvmlite
+
+    from rushlight.kernels.cpu.host import host
+
+    versions = (platform.python_version(), llvmlite.__version__, numpy.__version__)
+    return (*versions, *_texts(_OUR_FILES), platform.machine(), platform.system(), *host())
+
+
+@cache
+def numba_environment() -> tuple[str, ...]:
+    """What decides, besides, what numba compiles."""
+    import numba
+
+    return (numba.__version__, *_texts(_NUMBA_FILES))

@@ -12,28 +12,13 @@ versions of llvmlite and Python, CPU name and features, our code generator.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import numpy
-
 from rushlight.core.scalar import Opaque
-from rushlight.kernels.cpu import store
-from rushlight.kernels.cpu.fingerprint import fingerprint
-
-# What the same source compiles to depends on these, so their text is part of every key.
-_OUR_FILES = (
-    "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
-    "winograd_tiles.py", "gemm_tile.py", "language.py", "translate.py", "expressions.py", "convert.py", "objects.py",
-    "answer.py", "pairs.py",
-)  # fmt: skip
-_NUMBA_FILES = ("numba_route.py", "numba_types.py")
 
 _kernels: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _addresses: dict[Callable[..., Any], int] = {}
@@ -73,7 +58,11 @@ def compile_source(
     `returns` is the result's type if it has one. The callable checks nothing: passing anything but arrays that the
     kernel's index range fits is a crash. A `simple` kernel has no loop over many elements, and is ready sooner.
     """
-    key = (source, tuple(signature), returns, simple, *(fingerprint(opaque.function) for opaque in opaques))
+    key: tuple[Any, ...] = (source, tuple(signature), returns, simple)
+    if opaques:
+        from rushlight.kernels.cpu.fingerprint import fingerprint
+
+        key = (*key, *[fingerprint(opaque.function) for opaque in opaques])
     kernel = _kernels.get(key)
     if kernel is not None:
         _statistics["memory"] += 1
@@ -96,7 +85,8 @@ def _load_or_compile(
     simple: bool,
 ) -> tuple[Callable[..., Any], int, str]:
     if os.environ.get("RUSHLIGHT_KERNELS") != "numba":
-        from rushlight.kernels.cpu import objects
+        from rushlight.kernels.cpu import objects, store
+        from rushlight.kernels.cpu.fingerprint import digest_of
 
         digest = digest_of(key)
         code = store.read(digest)
@@ -130,9 +120,10 @@ def _translated(
 def _by_numba(
     key: tuple[Any, ...], source: str, signature: Sequence[str], opaques: Sequence[Opaque], returns: str
 ) -> tuple[Callable[..., Any], int]:
-    from rushlight.kernels.cpu import numba_route
+    from rushlight.kernels.cpu import numba_route, store
+    from rushlight.kernels.cpu.fingerprint import digest_of, numba_environment
 
-    digest = digest_of(key, *_numba_environment())
+    digest = digest_of(key, *numba_environment())
     code = store.read(digest)
     if code is not None:
         _statistics["disk"] += 1
@@ -153,29 +144,3 @@ def _names() -> dict[str, Any]:
     found = {name: value for module in modules for name, value in module.NAMESPACE.items()}
     found |= {"team_work": team_native.work, "team_launch": team_native.launch}
     return found | {"min": min, "max": max, "abs": abs, "complex": complex, "few": few}
-
-
-def digest_of(*parts: Any) -> str:
-    """A name for what depends on `parts`, on this processor and on our code generator."""
-    return hashlib.sha256(repr((parts, _environment())).encode()).hexdigest()
-
-
-def _texts(names: Sequence[str]) -> list[str]:
-    return [hashlib.sha256(Path(__file__).with_name(name).read_bytes()).hexdigest() for name in names]
-
-
-@cache
-def _environment() -> tuple[str, ...]:
-    import llvmlite
-
-    from rushlight.kernels.cpu.host import host
-
-    versions = (platform.python_version(), llvmlite.__version__, numpy.__version__)
-    return (*versions, *_texts(_OUR_FILES), platform.machine(), platform.system(), *host())
-
-
-@cache
-def _numba_environment() -> tuple[str, ...]:
-    import numba
-
-    return (numba.__version__, *_texts(_NUMBA_FILES))

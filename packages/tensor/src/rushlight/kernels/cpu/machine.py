@@ -24,7 +24,7 @@ from typing import Any
 from llvmlite import ir
 
 from rushlight.kernels.cpu import jit, objects, store
-from rushlight.kernels.cpu.fingerprint import fingerprint_of_all
+from rushlight.kernels.cpu.fingerprint import digest_of, fingerprint_of_all
 
 _WORD, _BIT, _REAL = ir.IntType(64), ir.IntType(1), ir.DoubleType()
 _READ = {"word": _WORD, "half": ir.IntType(32), "real": _REAL, "single": ir.FloatType()}
@@ -54,7 +54,7 @@ _addresses: dict[str, int] = {}
 
 def compile_function(function: Callable) -> int:
     """The address of a function, from the directory of compiled kernels if it is there. It is never given back."""
-    digest = jit.digest_of(fingerprint_of_all(function), Path(__file__).read_bytes())
+    digest = digest_of(fingerprint_of_all(function), Path(__file__).read_bytes())
     with jit.lock:
         if digest not in _addresses:
             code = store.read(digest)
