@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from html import escape
-from pathlib import Path
+from os.path import splitext
 
 _CHARACTER, _LINE, _MARGIN, _GAP, _BETWEEN = 6.2, 14, 8, 24, 36  # pixels; the font is monospaced, 10 points
 
@@ -59,13 +59,14 @@ class Picture(ABC):
             ".html": lambda: f"<!doctype html><meta charset='utf-8'><title>graph</title>{self._repr_html_()}",
             ".txt": lambda: self.text + "\n",
         }
-        ending = Path(path).suffix
+        ending = splitext(path)[1]
         if ending not in forms:
             raise ValueError(
                 f"draw: cannot write {ending!r} files, only {', '.join(forms)}; for images save a .dot file and run "
                 "Graphviz on it"
             )
-        Path(path).write_text(forms[ending](), encoding="utf-8")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(forms[ending]())
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
@@ -59,7 +58,7 @@ def register_backend(name: str | Backend, compiler_fn: Backend | None = None, *,
 
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
     """The names of the backends that can be used, sorted, without those that carry an excluded tag."""
-    found = [entry.name for entry in entry_points(group="rushlight.backends")]
+    found = [entry.name for entry in _entries()]
     named = {*_BUILT_IN, *_backends, *found} - {name for name in _PACKAGES if find_spec(name) is None}
     return sorted(name for name in named if not set(_tags.get(name, ())) & set(exclude_tags or ()))
 
@@ -78,9 +77,15 @@ def lookup(name: str | Backend) -> Backend:
         return _backends[name]
     if name in _BUILT_IN:
         return _backends.setdefault(name, import_module(_BUILT_IN[name]).compile)
-    for entry in entry_points(group="rushlight.backends"):
+    for entry in _entries():
         if entry.name == name:
             return _backends.setdefault(name, entry.load())
     if name in _NEEDS:
         raise RuntimeError(f"compile: backend {name!r} is not available: it needs {_NEEDS[name]}")
     raise ValueError(f"compile: unknown backend {name!r}; there are {', '.join(list_backends(()))}")
+
+
+def _entries() -> Any:
+    from importlib.metadata import entry_points  # takes 30 ms to import, and few programs bring a backend along
+
+    return entry_points(group="rushlight.backends")
