@@ -223,6 +223,16 @@ def test_the_error_of_weights_by_winograd():
     assert np.abs(error).max() < 120 * unit
 
 
+@pytest.mark.parametrize("products", [0, 1 << 20])  # added up call after call, and in the end
+def test_weights_of_single_elements_are_sums_of_products(monkeypatch, products):
+    monkeypatch.setattr(conv.conv_native, "PRODUCTS", products)
+    random = np.random.default_rng(0)
+    x, g = (random.standard_normal((5, channels, 13, 21), np.float32) for channels in (37, 50))
+    found = conv.conv_weight(x, g, (1, 1), (1, 1), (0, 0), (1, 1), 1)
+    exact = np.einsum("nfhw,nchw->fc", g.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(found, exact[..., None, None], rtol=0, atol=1e-6 * np.abs(exact).max())
+
+
 IMAGES = np.random.default_rng(0).standard_normal((16, 32, 40, 40), np.float32)
 FILTERS = np.random.default_rng(1).standard_normal((48, 32, 3, 3), np.float32)
 SAME = ((1, 1), (1, 1), (1, 1), 1)

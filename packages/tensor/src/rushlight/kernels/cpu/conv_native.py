@@ -21,6 +21,9 @@ from rushlight.kernels.cpu.team import run_kernel
 # Channels from which on kernels of one element are matrix products: 0.6 to 0.9 of the time of the loops, from 64
 # channels on 28 x 28 to 1024 on 14 x 14; with 32, 1.25 of it.
 DEEP = 48
+# Most elements of the weights' gradients of all samples that wait in memory to be added up; beyond that each product is
+# added to the sum, call after call.
+PRODUCTS = 1 << 20
 
 
 def usable(x: np.ndarray, products: int) -> bool:
@@ -38,7 +41,7 @@ def conv(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """Cross-correlation of `x` with `w`: (N, F, *out)."""
-    if _is_product(x, w, stride, padding, groups):
+    if _is_product(x, w, w.shape[2:], stride, padding, groups) and x.shape[1] >= DEEP:
         return _product(w.reshape(w.shape[:2]), x, bias)
     if winograd.pays(x, w.shape[1], w.shape[0] // groups, w.shape[2:], out, stride, dilation):
         y = winograd.conv(x, w, bias, out, stride[0], padding, groups)
@@ -55,7 +58,7 @@ def conv_transpose(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     """The transpose of `conv` as a map of its input: (N, C, *out)."""
-    if _is_product(x, w, stride, padding, groups) and x.shape[2:] == out:
+    if _is_product(x, w, w.shape[2:], stride, padding, groups) and x.shape[1] >= DEEP and x.shape[2:] == out:
         return _product(w.reshape(w.shape[:2]).T, x, bias)
     if max(stride) == 1 and winograd.pays(x, w.shape[0] // groups, w.shape[1], w.shape[2:], out, stride, dilation):
         around = tuple([k - 1 - p for k, p in zip(w.shape[2:], padding)])
@@ -69,15 +72,27 @@ def conv_transpose(
     return _correlate(conv_plan.transposed, x, w, bias, y, stride, padding, dilation, groups)
 
 
-def _is_product(x: np.ndarray, w: np.ndarray, stride: Sizes, padding: Sizes, groups: int) -> bool:
+def _is_product(x: np.ndarray, other: np.ndarray, kernel: Sizes, stride: Sizes, padding: Sizes, groups: int) -> bool:
     """Is every output of the products of one matrix and the channels of the input's elements?"""
-    plain = prod(w.shape[2:]) == max(stride) == groups == 1 and not any(padding)
-    return plain and x.shape[1] >= DEEP and x.flags.c_contiguous and w.dtype == x.dtype
+    plain = prod(kernel) == max(stride) == groups == 1 and not any(padding)
+    return plain and x.flags.c_contiguous and gemm.takes(x, other)
 
 
 def _product(w: np.ndarray, x: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     y = gemm.multiply(w, x.reshape(*x.shape[:2], -1), added=None if bias is None else bias[:, None])
     return y.reshape(x.shape[0], w.shape[0], *x.shape[2:])
+
+
+def _product_by_weight(x: np.ndarray, grad: np.ndarray, kernel: Sizes) -> np.ndarray:
+    """The sum over samples of `grad @ x.T`."""
+    left, right = (y.reshape(*y.shape[:2], -1) for y in (grad, x))
+    if left.shape[0] * left.shape[1] * right.shape[1] <= PRODUCTS:
+        result = gemm.multiply(left, right.swapaxes(1, 2)).sum(axis=0)
+    else:
+        result = gemm.multiply(left[0], right[0].T)
+        for a, b in zip(left[1:], right[1:]):
+            gemm.multiply(a, b.T, result, result)
+    return result.reshape(*result.shape, *kernel)
 
 
 def _correlate(
@@ -108,6 +123,9 @@ def conv_weight(
     x: np.ndarray, grad: np.ndarray, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> np.ndarray:
     """The transpose of `conv` as a map of its weight: (F, C / groups, *kernel)."""
+    same = x.shape[2:] == grad.shape[2:] and grad.flags.c_contiguous and len(x) > 0
+    if same and _is_product(x, grad, kernel, stride, padding, groups):
+        return _product_by_weight(x, grad, kernel)
     if depthwise_planes.takes(x, kernel, grad.shape[2:], stride, padding, dilation, groups, grad.shape[1]):
         return depthwise_planes.conv_weight(x, grad, kernel, stride, padding, dilation)
     if winograd_weights.pays(x, x.shape[1] // groups, grad, groups, kernel, stride, dilation):

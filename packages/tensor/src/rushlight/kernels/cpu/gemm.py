@@ -72,9 +72,10 @@ LARGE, LARGE_BY_COLUMNS, LARGE_TURNED = 700_000, 1_000_000, 4_000_000
 # are packed from half as many elements on (512 x 512: 71 to 86 Gflop/s on one thread).
 CROWDED_COLUMNS, CROWDED_ROWS = 2048, 512
 # Panels are read where they lie, not packed, for at most so many elements of B, which stay in the first cache; and for
-# so many rows of A (of crowded B, and else), which are too few to make packing pay (16 times 64 x 256 by 256 x 784: 5.8
-# instead of 7.5 ms). Beyond that packing is 5 to 20 % faster.
-SMALL, FEW_CROWDED, FEW = 12_000, 32, 128
+# so few rows of A (of crowded B), or tiles of them (else), that packing does not pay. With AVX, 64 rows are faster
+# packed by 0 to 25 % whatever B is; with AVX-512 they are four tiles (16 times 64 x 256 by 256 x 784: 5.8 ms as it
+# lies, 7.5 packed).
+SMALL, FEW_CROWDED, FEW_TILES = 12_000, 32, 8
 # Rows and columns of large matrices that are packed at a time, so that the copies stay at 2 MiB each.
 HIGH, WIDE = 1024, 1024
 # Rows of A's copy lie so much farther apart than they are long. A multiple of 4096 bytes would put them in the same
@@ -265,7 +266,7 @@ def _plan(
     words[w.A_OUTER : w.INNER : 2] = [step // dtype.itemsize for step in steps]
     words[w.A_INNER : w.INNER : 2] = [step // dtype.itemsize for step in inner_steps]
     words[w.INNER], words[w.ADD] = inner, int(add)
-    few = FEW if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
+    few = FEW_TILES * tile_shape(dtype)[0] if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
     near = b_strides[-1] == dtype.itemsize and (below(k * n, SMALL + 1) or below(m, few + 1))
     words[w.PLACE] = w.IN_PLACE if near else w.PACK
     return _cut(words, outer * inner, dtype, threads)

@@ -92,6 +92,7 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
         right = moved(b, load(words, B_FIRST) + outer * load(words, B_OUTER) + within * load(words, B_INNER))
         result = moved(c, load(words, C_FIRST) + outer * load(words, C_OUTER) + within * load(words, C_INNER) + column)
         tiles = (last - first + ROWS - 1) // ROWS
+        least, larger = (last - first) // tiles, (last - first) % tiles  # a division takes as long as half a tile
         add = load(words, ADD)
         for k in range(0, max(depth, 1), DEPTH):
             length = min(DEPTH, depth - k)
@@ -102,9 +103,9 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
                 source, pitch = moved(right, k * b_row + column), b_row
             else:
                 invoke(packer, (right, words, k, length, column, columns, panel, i64(COLUMNS)))
+            row = first
             for t in range(tiles):
-                row = first + (last - first) * t // tiles
-                rows = first + (last - first) * (t + 1) // tiles - row
+                rows = least + 1 if t < larger else least
                 target = moved(result, row * c_row)
                 factor = moved(left, row * a_row + k * a_depth)
                 if starter != 0 and k == 0:
@@ -121,6 +122,7 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
                             if add != 0:
                                 value = value + scratch_load(target, i * c_row + j)
                             scratch_store(target, i * c_row + j, value)
+                row += rows
             add = i64(1)
 """
 

@@ -129,15 +129,16 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
         while block < blocks_end:
             some = min(together, blocks_end - block)
             pieces_of = (some + ROWS - 1) // ROWS
+            least, larger = some // pieces_of, some % pieces_of
             factors = moved(transformed, group * filter_group + block * filter_row)
             for point in range(36):
                 for panel in range(0, all_tiles, COLUMNS):
                     for k in range(0, deep, DEPTH):
                         depth, add = min(DEPTH, deep - k), i64(1) if k > 0 else i64(0)
                         source = moved(inputs, point * input_pitch + panel * deep + k * COLUMNS)
+                        row = i64(0)
                         for piece in range(pieces_of):
-                            row = some * piece // pieces_of
-                            rows = some * (piece + 1) // pieces_of - row
+                            rows = least + 1 if piece < larger else least
                             factor = moved(factors, point * filter_pitch + row * filter_row + k * filter_depth)
                             sums = moved(products, point * pitch + row * count + panel)
                             invoke(
@@ -145,6 +146,7 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
                                 (rows, factor, filter_row, filter_depth, source, i64(COLUMNS), depth, sums,
                                  count, add, one),
                             )
+                            row += rows
             for row in range(some):
                 filter = block + row
                 added = T(0.0)
