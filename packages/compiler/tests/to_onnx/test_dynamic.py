@@ -111,6 +111,41 @@ def test_images_of_open_sizes_are_resized(equal_in_onnxruntime):
     equal_in_onnxruntime(resizing, randn(1, 2, 12, 16), others=others, dynamic_shapes=({2: height, 3: width},))
 
 
+class Spectral(nn.Module):
+    """Complex weights, rotations of pairs, and Fourier transforms of signals."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(rushlight.complex(randn(2, 3), randn(3, 2).t()))
+
+    def forward(self, x, z):
+        fft, window = rushlight.fft, rushlight.hann_window(8)
+        spectrum = fft.rfft(x)
+        kept = rushlight.einsum("bif,if->bif", spectrum[:, :, :3], self.weight)
+        framed = rushlight.stft(x.flatten(0, 1), 8, 2, window=window, return_complex=True)
+        angles = rushlight.outer(rushlight.arange(x.shape[-1] // 2), rushlight.tensor([1.0, 0.5]))
+        turned = rushlight.polar(angles * 0 + 1, angles) * rushlight.view_as_complex(x.reshape(-1, len(angles), 1, 2))
+        return {
+            "filtered": fft.irfft(kept, n=x.shape[-1]), "mixed": fft.fft2(x).real, "framed": framed,
+            "again": rushlight.istft(framed, 8, 2, window=window), "turned": rushlight.view_as_real(turned),
+            "product": z @ z.mH / 2j + z.abs().sum(), "roots": z.sqrt().exp(),
+            "whole": fft.ifft(z, dim=0, norm="ortho"),
+        }
+
+
+def test_complex_numbers_are_pairs(equal_in_onnxruntime):
+    def given(batch, time):
+        return randn(batch, 2, time), rushlight.complex(randn(batch, 3), randn(3, batch).t())
+
+    model = Spectral().eval()
+    for opset in (18, 20):
+        program = equal_in_onnxruntime(model, *given(2, 16), others=[given(3, 24)], close=1e-4, opset_version=opset,
+                                       dynamic_shapes=({0: "batch", 2: "time"}, {0: "batch"}))
+    assert shapes_of(program)[0] == [["batch", 2, "time"], ["batch", 3, 2]]
+    program.apply_weights({"weight": model.weight * 0})
+    assert program(*given(2, 16))[0].abs().max() == 0
+
+
 def test_random_numbers_and_attention_of_open_shape():
     program = rushlight.onnx.export(nn.Dropout(0.5), (rushlight.ones(4, 10),), dynamic_shapes=({0: "batch"},))
     assert 300 < int((program(rushlight.ones(100, 10))[0] == 0).sum()) < 700

@@ -194,10 +194,6 @@ def test_what_onnx_lacks_is_an_error():
         rushlight.onnx.export(program, (rushlight.ones(2, 2),))
     for call in (f"inv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: its"):
         assert call in str(error.value)
-    with pytest.raises(errors.UnsupportedOperatorError, match="fft_r2c: .*complex"):
-        rushlight.onnx.export(rushlight.fft.rfft, (X,))
-    with pytest.raises(errors.UnsupportedOperatorError, match="complex numbers"):
-        rushlight.onnx.export(lambda x: x * 2, (X.to(rushlight.complex64),))
     with pytest.raises(RuntimeError, match=r"cannot be captured whole: .*line \d+"):
         rushlight.onnx.export(lambda x: x if x.sum() > 0 else -x, (X,))
 

@@ -19,7 +19,8 @@ from rushlight.onnx.table import row
 
 rushlight.tensor(0)  # the first use declares all ops
 OPS = [op for _, op in sorted(REGISTRY.items()) if not op.mutates and missing(op) is None]
-KINDS = ["float64", "int64", "int32", "int8", "uint8", "int16", "uint32", "bool", "float16"]
+KINDS = ["float64", "int64", "int32", "int8", "uint8", "int16", "uint32", "bool", "float16",
+         "complex64"]
 Call = tuple  # an op, operands and params
 
 
@@ -63,6 +64,7 @@ def check(calls: list[Call], opset: int = 20, close: float = 1e-5) -> None:
         expected = op.apply(operands, params)
         for b in expected if isinstance(expected, tuple) else (expected,):
             a = next(results)
+            a = rushlight.view_as_complex(a) if b.dtype.is_complex else a
             assert (a.dtype, a.shape) == (b.dtype, b.shape), op.name
             if not op.random:
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=close, atol=close, err_msg=op.name)
@@ -89,7 +91,7 @@ SINGLE = {"erf", "erfc", "erfinv", "gelu", "gelu_backward", "ndtr"}
 def of_kind(x: np.ndarray, kind: str) -> np.ndarray:
     """Numbers in another type, none of them 0 as an integer, nor negative as an unsigned one."""
     wide = np.abs(x) + 1 if kind[0] == "u" else np.where(np.abs(x) < 0.3, 1, x * 4)
-    return (x if kind[0] == "f" else wide).astype(kind)
+    return x * (1 + 0.5j) if kind[0] == "c" else (x if kind[0] == "f" else wide).astype(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -246,6 +246,11 @@ class Builder:
         """The 0-dim constant 0."""
         return self.number(0, kind)
 
+    def range(self, count: Any, after: int = 0) -> Ref:
+        """The numbers below an open size, with some dimensions of size 1 after them."""
+        found = self.Range(self.number(0, dtypes.int64), self.number(count, dtypes.int64), self.number(1, dtypes.int64))
+        return self.unsqueeze(found, *[1 + i for i in range(after)])
+
     def slice(self, x: Ref, dim: int, start: Any, end: Any, step: int = 1) -> Ref:
         """Elements `start`, `start + step`, ... before `end`, of one dimension."""
         return self.Slice(x, self.sizes((start,)), self.sizes((end,)), (dim,), (step,) if step != 1 else None)

@@ -14,11 +14,12 @@ from rushlight.compiler.graph.passes.apart import stated, taken_apart
 from rushlight.core.meta import Meta, Symbolic
 from rushlight.core.op import Op
 from rushlight.export.places import place_of
-from rushlight.onnx import elementwise, proto
+from rushlight.onnx import complex_numbers, elementwise, proto
 from rushlight.onnx.builder import Builder, Ref, is_open
+from rushlight.onnx.complex_numbers import Pair, joined, split
 from rushlight.onnx.errors import UnsupportedOperatorError
 from rushlight.onnx.families import ROWS
-from rushlight.onnx.table import REASONS, Refused, Row
+from rushlight.onnx.table import PAIRS, REASONS, Refused, Row
 
 
 class Weight(NamedTuple):
@@ -50,13 +51,16 @@ def convert(graph: Graph, inputs: Mapping[Value, Source], outputs: Sequence[str]
     Raises UnsupportedOperatorError that names all ops which ONNX cannot express, and why.
     """
     o = Builder(opset, rows={**ROWS, **(rows or {})}, write=_write_all)
-    known: dict[Value, Ref] = {}
+    known: dict[Value, Any] = {}
     made = proto.Graph("main_graph")
     axes = axes or {}
     for value, source in inputs.items():
         kind = value.meta.dtype
         if is_open(source):
             known[value] = Ref(o.number(source, kind).name, kind, value.meta)
+            continue
+        if kind.is_complex and isinstance(source, (str, Weight)):
+            known[value] = _complex_input(o, made, value, source, axes)
             continue
         if isinstance(source, Drawn):
             drawn = o.rows[source.op](o, None, None, *source.operands, **dict(zip(source.op.params, source.params)))
@@ -74,19 +78,34 @@ def convert(graph: Graph, inputs: Mapping[Value, Source], outputs: Sequence[str]
         listed = "; ".join(f"{call}: {reason}" for call, reason in sorted(wrong.items()))
         raise UnsupportedOperatorError(
             f"onnx.export: {len(wrong)} operation{'s' if len(wrong) > 1 else ''} cannot be expressed in ONNX: {listed}")
+    results = {v: joined(o, x, v.meta.ndim) if isinstance(x := known[v], Pair) else x for v in graph.outputs}
     made.nodes = o.nodes
     produced = {name for node in o.nodes for name in node.outputs}
     renamed: dict[str, str] = {}
     for value, name in zip(graph.outputs, names):
-        ref = known[value]
+        ref = results[value]
         if ref.name in produced and ref.name not in renamed:
             renamed[ref.name] = name
         else:  # an input, a constant, or a result that is returned twice
             o.nodes.append(proto.Node("Identity", [ref.name], [name], name=f"node_{name}"))
-        made.outputs.append(proto.ValueInfo(name, ref.dtype, shape_of(value.meta, axes)))
+        shape, parts = shape_of(value.meta, axes), value.meta.dtype.is_complex
+        made.outputs.append(proto.ValueInfo(name, ref.dtype, [*shape, 2] if parts else shape, parts))
     _rename(o.nodes, renamed)
     made.initializers.extend(o.constants.values())
     return _tidied(made)
+
+
+def _complex_input(o: Builder, made: proto.Graph, value: Value, source: str | Weight, axes: Mapping[Any, str]) -> Pair:
+    """A complex input or weight: a real one with a last dimension of 2."""
+    kind = value.meta.dtype.to_real()
+    ref = Ref(o.fresh(source if isinstance(source, str) else source.name), kind, value.meta)
+    if isinstance(source, Weight):
+        array = np.ascontiguousarray(source.array)[..., None].view(kind.numpy)
+        made.initializers.append(proto.Tensor(ref.name, array, kind, True))
+    else:
+        made.inputs.append(proto.ValueInfo(ref.name, kind, [*shape_of(value.meta, axes), 2]))
+        o.measure_input(ref)
+    return split(o, ref, value.meta)
 
 
 def _rename(nodes: list[proto.Node], names: Mapping[str, str]) -> None:
@@ -104,7 +123,7 @@ def shape_of(meta: Meta, axes: Mapping[Any, str]) -> list[int | str | None]:
     return [axes.get(size) or str(size) if is_open(size) else size for size in meta.shape]
 
 
-def _write_all(o: Builder, graph: Graph, known: dict[Value, Ref]) -> dict[str, str]:
+def _write_all(o: Builder, graph: Graph, known: dict[Value, Any]) -> dict[str, str]:
     """Write all nodes; `known` gets their results. Returns why not, by op and line of the program."""
     wrong: dict[str, str] = {}
     needed = {x for node in graph.nodes for x in node.inputs if isinstance(x, Value)} | set(graph.outputs)
@@ -122,8 +141,8 @@ def _write_all(o: Builder, graph: Graph, known: dict[Value, Ref]) -> dict[str, s
             continue
         for value, ref in zip(node.outputs, results):
             if ref is not None:
-                known[value] = Ref(ref.name, value.meta.dtype, value.meta)
-        if len(results) == 1:
+                known[value] = ref if isinstance(ref, Pair) else Ref(ref.name, value.meta.dtype, value.meta)
+        if len(results) == 1 and isinstance(results[0], Ref):
             o.origins[results[0].name] = (node.op.name, operands)
     return wrong
 
@@ -134,13 +153,12 @@ def _called(node: Node) -> str:
     return node.op.name if place is None else f"{node.op.name} in {place}"
 
 
-def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[Ref | None, ...]:
+def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[Ref | Pair | None, ...]:
     """The results of one op call."""
     op = node.op
-    for x in (*operands, *node.outputs):
-        kind = x.dtype if isinstance(x, Ref) else x.meta.dtype if isinstance(x, Value) else None
-        if kind is not None and kind.is_complex:
-            raise Refused(REASONS.get(op, "it computes with complex numbers, which ONNX does not"))
+    if any(isinstance(x, Pair) for x in operands) or any(v.meta.dtype.is_complex for v in node.outputs):
+        found = complex_numbers.write(o, node, operands)
+        return _apart(o, node, operands) if found is None else found
     row = o.rows.get(op)
     if op.kind == "elementwise" and (row is not None or op not in REASONS):
         return (elementwise.write(o, op, operands, node.outputs[0].meta.dtype),)
@@ -165,11 +183,11 @@ def _write(o: Builder, node: Node, operands: list, needed: set[Value]) -> tuple[
     raise Refused(REASONS.get(op, "it is no operation of rushlight's; custom_translation_table can say what it is"))
 
 
-def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:
+def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | Pair | None, ...]:
     """The results of one op call by its decomposition."""
     single, values = Graph(), []
     for x in operands:
-        values.append(single.input(x.meta.with_grad(False)) if isinstance(x, Ref) else x)
+        values.append(single.input(x.meta.with_grad(False)) if isinstance(x, (Ref, Pair)) else x)
     metas = tuple([v.meta.with_grad(False) for v in node.outputs])
     made = single.call(node.op, tuple(values), node.params, metas if len(metas) > 1 else metas[0])
     single.output(list(made) if isinstance(made, tuple) else [made])
@@ -177,7 +195,7 @@ def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:
         parts = taken_apart(single, stated(lambda other: other.op is node.op))
     except NotImplementedError as error:
         raise Refused(str(error)) from None
-    known = dict(zip(parts.inputs, [x for x in operands if isinstance(x, Ref)]))
+    known = dict(zip(parts.inputs, [x for x in operands if isinstance(x, (Ref, Pair))]))
     for call, reason in _write_all(o, parts, known).items():
         raise Refused(f"it is made of {call}: {reason}")
     return tuple([known[v] for v in parts.outputs])
@@ -185,7 +203,7 @@ def _apart(o: Builder, node: Node, operands: list) -> tuple[Ref | None, ...]:
 
 def missing(op: Op) -> str | None:
     """Why an op cannot be expressed in ONNX; None when it can."""
-    if op in ROWS or op.decomposition is not None:
+    if op in ROWS or op in PAIRS or op.decomposition is not None:
         return None
     if op in REASONS:
         return REASONS[op]

@@ -4,6 +4,7 @@ from rushlight.onnx import (  # noqa: F401
     control,
     creation,
     elementwise,
+    fourier,
     gradients,
     indexing,
     normalization,
@@ -13,6 +14,6 @@ from rushlight.onnx import (  # noqa: F401
     views,
     windows,
 )
-from rushlight.onnx.table import REASONS, ROWS
+from rushlight.onnx.table import PAIRS, REASONS, ROWS
 
-__all__ = ["REASONS", "ROWS"]
+__all__ = ["PAIRS", "REASONS", "ROWS"]

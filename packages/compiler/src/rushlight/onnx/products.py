@@ -107,4 +107,3 @@ refuse(
     "cholesky", "eig", "eigh", "geqrf", "inv", "ldl_factor", "ldl_solve", "lstsq", "lu_factor", "lu_permutation",
     "matrix_exp", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
 )  # fmt: skip
-refuse("its results are complex, which ONNX does not compute with", "fft_c2c", "fft_r2c", "fft_c2r")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.tensor import Tensor
 from rushlight.export.trees import flatten_arguments
 from rushlight.onnx import proto, runtime
+from rushlight.ops.complex import view_as_complex, view_as_real
 from rushlight.utils._pytree import tree_flatten
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class ONNXProgram:
             found = state_dict.get(tensor.name) if tensor.given else None
             if found is None:
                 continue
+            if found.dtype.is_complex:
+                found = view_as_real(found.detach())
             if tuple(found.shape) != tensor.array.shape or found.dtype is not tensor.dtype:
                 raise ValueError(f"ONNXProgram.apply_weights: {tensor.name} has shape {tensor.array.shape} and dtype "
                                  f"{tensor.dtype.name}, got {tuple(found.shape)} and {found.dtype.name}")
@@ -142,13 +145,19 @@ class ONNXProgram:
         arrays = [runtime.array(x) for x in self._tensors(args, kwargs)]
         if self._session is None:
             self.initialize_inference_session()
-        return runtime.run(self._session, [info.name for info in self.model.graph.inputs], arrays)
+        return self._results(runtime.run(self._session, [info.name for info in self.model.graph.inputs], arrays))
+
+    def _results(self, found: Sequence[Tensor]) -> list[Tensor]:
+        """Complex results, of which the model gives the parts, as such."""
+        outputs = self.model.graph.outputs
+        return [view_as_complex(x) if info.parts else x for info, x in zip(outputs, found, strict=True)]
 
     def call_reference(self, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         """The same in the reference implementation of the package `onnx`, which is slow and simple."""
         reference = import_module(".reference", _onnx("ONNXProgram.call_reference").__name__)
-        feeds = {i.name: x.detach().numpy() for i, x in zip(self.model.graph.inputs, self._tensors(args, kwargs))}
-        return [runtime.tensor(x) for x in reference.ReferenceEvaluator(self.model_proto).run(None, feeds)]
+        feeds = {i.name: runtime.array(x) for i, x in zip(self.model.graph.inputs, self._tensors(args, kwargs))}
+        found = reference.ReferenceEvaluator(self.model_proto).run(None, feeds)
+        return self._results([runtime.tensor(x) for x in found])
 
     def compute_values(self, value_names: Sequence[str], args: tuple = (), kwargs: dict | None = None
                        ) -> dict[str, Tensor]:

@@ -113,12 +113,13 @@ class Tensor:
 @dataclass
 class ValueInfo:
     """A ValueInfoProto: name, element type and shape; a str is a size that is open, None one that is unknown. Of an
-    output inside of a model, type and shape may be unknown.
+    output inside of a model, type and shape may be unknown. `parts`: the last dimension holds those of complex numbers.
     """
 
     name: str
     dtype: dtype | None
     shape: Sequence[int | str | None] | None
+    parts: bool = False
 
     def chunks(self) -> Chunks:
         """The message."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.core.tensor import Tensor
+from rushlight.ops.complex import view_as_real
 from rushlight.ops.create import from_numpy
 
 
@@ -43,7 +44,7 @@ def array(x: Tensor) -> np.ndarray:
     """The tensor's elements, row-major; without a copy where they lie so. TypeError for bfloat16."""
     if x.dtype is dtypes.bfloat16:
         raise TypeError("onnxruntime takes no bfloat16 from Python; convert the tensor with .to(rushlight.float32)")
-    found = x.detach().numpy()
+    found = view_as_real(x.detach()).numpy() if x.dtype.is_complex else x.detach().numpy()
     return found if found.flags.c_contiguous else found.copy()  # ascontiguousarray gives 0-dim ones a dimension
 
 

@@ -17,6 +17,7 @@ Row = Callable[..., Any]
 
 ROWS: dict[Op, Row] = {}
 REASONS: dict[Op, str] = {}
+PAIRS: dict[Op, Row] = {}  # of calls with complex operands or results
 
 
 def row(*names: str) -> Callable[[Row], Row]:
@@ -28,6 +29,17 @@ def row(*names: str) -> Callable[[Row], Row]:
             if op in ROWS or op in REASONS:
                 raise ValueError(f"op {name!r} has two rows")
             ROWS[op] = function
+        return function
+
+    return add
+
+
+def pair_row(*names: str) -> Callable[[Row], Row]:
+    """Enter the decorated function as the row of ops for calls with complex numbers, see `complex_numbers`."""
+
+    def add(function: Row) -> Row:
+        for name in names:
+            PAIRS[REGISTRY[name]] = function
         return function
 
     return add

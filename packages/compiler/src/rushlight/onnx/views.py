@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.core.meta import contiguous_strides
-from rushlight.onnx.builder import Builder, Ref, same_size
+from rushlight.onnx.builder import Builder, Ref, is_open, same_size
 from rushlight.onnx.table import Refused, refuse, row
 
 
@@ -77,7 +77,10 @@ def unfold(o: Builder, x: Ref, *, dim: int, size: int, step: int) -> Ref:
     if not x.ndim:
         return o.reshape(x, (1,)) if size else o.slice(o.reshape(x, (1,)), 0, 0, 0)
     count = (x.shape[dim] - size) // step + 1
-    places = np.arange(count)[:, None] * step + np.arange(size)
+    if is_open(count):
+        places: Any = o.Add(o.Mul(o.range(count, 1), step), np.arange(size))
+    else:
+        places = np.arange(count)[:, None] * step + np.arange(size)
     windows = o.Gather(x, places, axis=dim)  # the window's elements come right after their dimension
     return o.transpose(windows, [d for d in range(x.ndim + 1) if d != dim + 1] + [dim + 1])
 
@@ -173,7 +176,3 @@ def diagonal_backward(o: Builder, grad: Ref, *, shape: tuple, offset: int, dim1:
 
 
 refuse("ONNX cannot read an element's bits as another type", "view_dtype")
-refuse(
-    "ONNX does not compute with complex numbers; keep their parts in a dimension of size 2, as view_as_real does",
-    "real", "imag", "view_as_real", "view_as_complex", "complex",
-)  # fmt: skip
