@@ -39,6 +39,105 @@ TABLE = {
         "k = 'q'",
         "try: raise ValueError(k, 2);;except ValueError as e: return x * len(e.args), str(e), e.args",
         "k = 3 | ValueError = KeyError"),
+    "exception with fields": (
+        "class E(Exception):;;    def __init__(self, k, m='m'):;;        super().__init__(m, 2);;"
+        "        self.k = k;;k = 2",
+        "try: raise E(k);;except E as e: return x * e.k, str(e), e.args, repr(e), f'{e}'",
+        "k = 3 | E.__str__ = lambda s: 'z' | E.__init__ = lambda s, k: None | E.__bases__ = (ValueError,) | "
+        "E.k = property(lambda s: 7)"),
+    "cause of an exception": (
+        "class E(Exception): k = 3;;D = {}",
+        "try:;;    try: return D[1];;    except KeyError as e: raise E('out', str(e)) from e;;"
+        "except E as e: return x * e.k, type(e.__cause__) is KeyError, str(e)",
+        "E.k = 4 | D[1] = x0 | E.__getattr__ = lambda s, n: 5 | del E.k"),
+    "texts of objects": (
+        "class C:;;    def __repr__(self): return f'C({self.k})';;o = C();;o.k = 1",
+        "return x, f'{o} {o!r}', str(o), repr(o), format(o)",
+        "o.k = 2 | C.__str__ = lambda s: 's' | C.__format__ = lambda s, f: f + 'f' | C.__repr__ = lambda s: 'r'"),
+    "texts of dataclasses": (
+        "@dataclasses.dataclass;;class P:;;    a: int = 1;;o = P()",
+        "return x, repr(o), f'{o}', repr(P(2))",
+        "o.a = 5 | P.__repr__ = lambda s: 'p' | o.b = 3 | P.__init__ = lambda s, *a: setattr(s, 'a', 9)"),
+    "class that counts": (
+        "class C:;;    n = 0;;    def hit(self):;;        type(self).n += 1;;        C.last = self.k;;"
+        "        return C.n;;o = C();;o.k = 1",
+        "return x * o.hit(), C.n, o.n, C.last, hasattr(o, 'last')",
+        "C.n = 5 | o.n = 100 | o.k = 2.5 | o = type('D', (C,), {'k': 3})() | C.last = property(lambda s: 3)"),
+    "class between classes": (
+        "class A:;;    n = 1;;class M:;;    n = property(lambda s: 50);;class B(A): pass;;class D(B, M): pass;;o = D()",
+        "B.n = k;;return x * o.n, A.n, B.n",
+        "k = 7 | A.n = 8 | D.n = 9 | B.n = property(lambda s: 4)"),
+    "function that counts": (
+        "def h(v):;;    h.n = getattr(h, 'n', 0) + 1;;    return v * h.n",
+        "return h(x), h.n, hasattr(h, 'm')",
+        "h.n = 10 | del h.n | h.n = 1.5 | h.m = 0 | h = lambda v: v"),
+    "counter": (
+        "C = collections.Counter('aab');;k = 'ab'",
+        "C.update(k);;C['z'] += 1;;del C['q'];;d = collections.Counter(k);;"
+        "return x * C['a'], C.most_common(1), C['none'], len(C), dict(C), d, d['c']",
+        "k = 'bb' | C['a'] = 9 | C.clear() | C = collections.Counter(b=2.5) | C = {} | k = 5"),
+    "counters together": (
+        "C = collections.Counter('aab');;D = collections.Counter('bc')",
+        "C |= D;;return x * len(C), C, C == D, C + D, D - C",
+        "D['b'] = 9 | C['x'] = 0 | C = dict(a=1)"),
+    "missing key": (
+        "class M(dict):;;    def __missing__(self, k):;;        self[k] = v = [k];;        return v;;D = M()",
+        "D['a'].append(1);;e = M();;e['n'] = x;;return x * len(D['a']), D.get('zz'), 'b' in D, e, e['m']",
+        "D.clear() | M.__missing__ = lambda s, k: [1, 2, 3] | D['a'] = [7] | D = collections.defaultdict(list) | "
+        "del M.__missing__"),
+    "dict with a constructor": (
+        "class M(dict):;;    def __init__(self, *a, **k):;;        super().__init__(*a, **k);;"
+        "        self.n = len(self);;    def __delitem__(self, k):;;        L.append(k);;"
+        "        super().__delitem__(k);;L = []",
+        "m = M({'a': x}, b=2);;del m['b'];;m.t = 3;;return m, m.n, m.t, vars(m) if 0 else len(m)",
+        "M.__init__ = lambda s, *a, **k: None | L = None | M.n = 7 | M.t = property(lambda s: 1)"),
+    "named tuple with methods": (
+        "P = collections.namedtuple('P', 'a b');;P.total = lambda self: self.a + self.b;;P.k = property(lambda s: 3);;"
+        "q = P(1, 2)",
+        "p = q._replace(a=x);;return p.total(), p.k, p._fields, p._asdict(), P._make([1, x]), P(x, 1)",
+        "P.total = lambda self: self.b | q = P(3, 4) | P.k = 5 | P._replace = lambda s, **k: s | del P.total | "
+        "P.__new__ = lambda c, a, b: tuple.__new__(c, (b, a))"),
+    "order of a dict": (
+        "D = collections.OrderedDict(a=1, b=2, c=3)",
+        "D.move_to_end('a');;k, v = D.popitem(last=False);;D['z'] = v;;D.move_to_end('z', last=False);;"
+        "return x * v, k, list(D.items())",
+        "D.move_to_end('c', last=False) | D['a'] = 9 | D = collections.OrderedDict(q=1, a=2) | D.clear()"),
+    "iterator of its own": (
+        "class I:;;    n = 2;;    def __iter__(self):;;        self.i = 0;;        return self;;"
+        "    def __next__(self):;;        if self.i >= self.n: raise StopIteration;;        self.i += 1;;"
+        "        return self.i;;o = I()",
+        "it = iter(o);;return [x * i for i in o], sum(o), next(it, 9), it is o, o.i",
+        "o.n = 3 | I.__iter__ = lambda s: iter([5]) | I.__next__ = lambda s: next(iter(())) | I.n = 1"),
+    "heap": (
+        "import heapq;;H = [3, 1, 2];;k = 0",
+        "h = [(v, x * v) for v in H];;heapq.heapify(h);;heapq.heappush(h, (k, x));;"
+        "return heapq.heappop(h), h, heapq.heappushpop(H, k + 2), heapq.heapreplace(H, 9), H",
+        "k = 5 | H.append(0) | H.clear() | H = (1,) | k = 2.5"),
+    "bisection": (
+        "import bisect;;E = [1, 3, 5];;k = 3",
+        "return x * bisect.bisect_right(E, k), bisect.bisect_left(E, k, lo=1), bisect.bisect(E, k)",
+        "k = 4 | E.append(7) | E = 'abc' | E = (0, 3)"),
+    "sorted by an order of its own": (
+        "class C:;;    def __init__(self, k): self.k = k;;    def __lt__(self, o): return self.k < o.k;;o = C(2)",
+        "return x, [c.k for c in sorted([C(3), o, C(1)], reverse=True)], sorted([(1, x), (0, x)])[0][0], "
+        "(1, x) < (2, x)",
+        "o.k = 0 | C.__lt__ = lambda s, o: s.k > o.k | del C.__lt__ | o = 5"),
+    "list repeated in place": (
+        "L = [1];;k = 2",
+        "L *= k;;return x * len(L), L",
+        "k = 0 | L.append(3) | k = -1 | L = (1,)"),
+    "dict that grows under a loop": (
+        "D = {'a': 1};;k = 'b'",
+        "try:;;    for i in D: D[i + k] = 1;;except RuntimeError as e: return x, str(e), len(D)",
+        "D.clear() | k = ''"),
+    "plain objects": (
+        "M = object();;D = {}",
+        "s = object();;D['s'] = D.get('s', s);;return x if D['s'] is s else -x, M is M, s is M",
+        "D.clear() | D['s'] = M"),
+    "callable or not": (
+        "class C:;;    def __call__(self): return 1;;o = C()",
+        "return x if callable(o) else -x",
+        "del C.__call__ | o = 3 | o = len"),
     "branches on a list of elements": (
         "w = torch.tensor([1, 2])",
         "return [x * 2 if v > 1 else x for v in w.tolist()]",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from functools import update_wrapper
 from types import CellType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
@@ -15,7 +15,7 @@ from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.leaves import settled
 from rushlight.compiler.capture.outside import Early
 from rushlight.compiler.capture.session import Session, immutable
-from rushlight.compiler.capture.source import Source
+from rushlight.compiler.capture.source import HEAP_TYPE, Source
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
     CellV,
@@ -116,7 +116,8 @@ class Builder:
                     return f"({items})"
                 if value.kind is Size:
                     items = f"({items})"
-                return self._assign(f"{self.writer.hold(value.kind)}({items})")
+                    return self._assign(f"{self.writer.hold(Size)}({items})")
+                return self._assign(f"{self.writer.hold(tuple.__new__)}({self.writer.hold(value.kind)}, ({items}))")
             case ListV() | DictV() if value.base is not None:
                 return self.source(value.source)
             case ListV() if any(value is other for other, _ in self.session.foreign):
@@ -128,12 +129,12 @@ class Builder:
                 return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
             case DictV():
                 items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
-                if value.attrs:
-                    return self._with_attributes(value, items)
+                if value.kind.__flags__ & HEAP_TYPE and not issubclass(value.kind, OrderedDict):
+                    return self._own_dict(value, items)
                 kind = "" if value.kind is dict else self.writer.hold(value.kind)
                 if value.kind is defaultdict:
                     return self._assign(f"{kind}({self.build(value.missing())}, {{{items}}})")
-                return self._assign(f"{kind}({{{items}}})")
+                return self._with_attributes(value, self._assign(f"{kind}({{{items}}})"))
             case SetV():
                 if any(type(key) is ObjectKey for key in value.keys):
                     raise Abort("a set of objects that outlives the call")
@@ -167,9 +168,14 @@ class Builder:
                               f"{name}.__dict__[{key!r}] = {self.build(item)}")
         return name
 
-    def _with_attributes(self, value: DictV, items: str) -> str:
-        name = self._assign(f"{self.writer.hold(value.kind)}({{{items}}})")
-        self.lines += [f"{name}.{key} = {self.build(item)}" for key, item in value.attrs.items()]
+    def _own_dict(self, value: DictV, items: str) -> str:
+        """A dict of a class of the program, made past its constructor, which has run."""
+        name = self._assign(f"{self.writer.hold(dict.__new__)}({self.writer.hold(value.kind)})")
+        self.lines.append(f"{self.writer.hold(dict.update)}({name}, {{{items}}})")
+        return self._with_attributes(value, name)
+
+    def _with_attributes(self, value: DictV, name: str) -> str:
+        self.lines += [f"{name}.__dict__[{key!r}] = {self.build(item)}" for key, item in value.attrs.items()]
         return name
 
     def _cell(self, value: CellV) -> str:

@@ -8,6 +8,7 @@ stages: what comes before that call, the call, and what comes after it.
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from typing import Any
 
 from rushlight.compiler.capture import history, replay
@@ -17,6 +18,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.semantics import functions
 from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.source import HEAP_TYPE
 from rushlight.compiler.capture.stages import Flush, Part, cut, stages_of
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import CellV, Value
@@ -131,6 +133,9 @@ class Epilogue(Builder):
             if isinstance(view, CellV) and view.written:
                 effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
         for (_, name), (source, _, value) in self.session.slots.items():
+            if isinstance(source.example, type):
+                effects.append(f"{self.source(source)}.{name} = {self.build(value)}")
+                continue
             effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
         self.lines += effects
 
@@ -197,7 +202,9 @@ class Epilogue(Builder):
                 effects.append(self._list_write(target, method, arguments))
         else:
             for key, value in compact(log):
-                if value is DELETED:
+                if value is DELETED and view.kind.__flags__ & HEAP_TYPE and not issubclass(view.kind, OrderedDict):
+                    effects.append(f"{self.writer.hold(dict.__delitem__)}({target}, {self._key(key)})")
+                elif value is DELETED:
                     effects.append(f"del {target}[{self._key(key)}]")
                 else:
                     effects.append(f"{target}[{self._key(key)}] = {self.build(value)}")

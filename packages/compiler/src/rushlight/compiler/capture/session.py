@@ -50,8 +50,10 @@ BY_VALUE = frozenset((int, float, bool, complex, str, bytes, type(None), type(..
 BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, memory_format, layout,
                enum.Enum)
 
-# What a class may not define itself if its instances are to behave as dicts do.
+# What a class of the framework may not define itself if its instances are to behave as dicts do.
 DICT_PROTOCOL = sorted({*dict.__dict__, "__missing__"} - {"__new__", "__init__", "__doc__", "__repr__", "__sizeof__"})
+# What other classes may not: whoever looks an entry up, or goes through them, does not ask the class.
+DICT_CORE = ("__contains__", "__getattribute__", "__getitem__", "__iter__", "__len__", "__reversed__", "__setitem__")
 
 STEP_LIMIT = 400_000
 DEPTH_LIMIT = 80
@@ -77,6 +79,7 @@ class Session:
         self.frames: list[Any] = []
         self.generators: list[GeneratorV] = []
         self.slots: dict[tuple[int, str], tuple[Source, str, Value]] = {}
+        self.class_writes: set[str] = set()  # names of attributes of classes among them
         self.regions: list[Any] = []  # autocast regions that are open, the innermost last
         self.outer_regions = 0  # how many of them stand for those around the call
         self.settings: list[tuple[Callable[[], Any], Any]] = []  # functions that must go on giving an object
@@ -88,6 +91,7 @@ class Session:
         self.retained: dict[GraphValue, Tracer] = {}  # tensors whose `grad` is kept
         self._dict_classes: dict[type, bool] = {}
         self.steps = 0
+        self.errors: dict[int, tuple[DictV, BaseException]] = {}  # attributes of exceptions that the program made
         self.exports = False  # is the graph to be a program of its own, for `is_exporting`?
 
     # frames
@@ -280,12 +284,12 @@ class Session:
         return self._dict_classes[cls]
 
     def _adds_nothing(self, cls: type) -> bool:
-        between = self.tree.mro(cls)[:cls.__mro__.index(dict)]
-        if any(name in c.__dict__ for c in between for name in DICT_PROTOCOL):
+        between = [c for c in self.tree.mro(cls)[:cls.__mro__.index(dict)] if not c.__flags__ & IMMUTABLE_TYPE]
+        if any(name in c.__dict__ for c in between for name in DICT_CORE):
             return False
         for c in between:
             node = self.tree.constant(c).child("class_vars", None, c.__dict__)
-            for name in DICT_PROTOCOL:
+            for name in DICT_CORE:
                 node.check("lacks", str, name)
         return True
 
@@ -324,6 +328,8 @@ class Session:
         if isinstance(obj, ModuleType):
             return self.namespace(obj.__dict__)
         if source is None:
+            if isinstance(obj, BaseException) and not obj.__dict__:
+                return self.errors.setdefault(id(obj), (DictV(), obj))[0]
             raise Abort(f"a {type(obj).__name__} of unknown origin")
         try:
             real = object.__getattribute__(obj, "__dict__")

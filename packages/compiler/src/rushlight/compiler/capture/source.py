@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change the class
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
 
 
 class Source:

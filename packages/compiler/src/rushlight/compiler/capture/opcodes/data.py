@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.compiler.capture import late
-from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.opcodes.table import op
-from rushlight.compiler.capture.semantics import compare, container, copies, iterate, methods, sets, stores
+from rushlight.compiler.capture.semantics import compare, container, iterate, methods, sets, stores, texts
 from rushlight.compiler.capture.session import raise_
 from rushlight.compiler.capture.symbolic import part
 from rushlight.compiler.capture.value import SetV, TupleV, Value, constant
@@ -203,23 +203,12 @@ def unpack_ex(frame: Frame, arg: int) -> None:
 # texts
 
 
-def text_of(frame: Frame, value: Value, conversion: Callable | None) -> str:
-    """A value as an f-string shows it; only of plain values."""
-    obj = copies.plain(frame.session, value)
-    if isinstance(obj, type):
-        raise Abort("the text of a class")
-    return conversion(obj) if conversion else obj
-
-
 def formatted(frame: Frame, value: Value, conversion: Callable | None, spec: str) -> None:
     """Push `format(conversion(value), spec)`."""
     if isinstance(value, LateV):
         frame.stack.append(late.text(value, conversion, spec))
         return
-    try:
-        frame.stack.append(constant(format(text_of(frame, value, conversion), spec)))
-    except Exception as error:
-        raise Raised(error) from None
+    frame.stack.append(constant(texts.text(frame.session, value, conversion, spec)))
 
 
 CONVERSIONS = (None, str, repr, ascii)

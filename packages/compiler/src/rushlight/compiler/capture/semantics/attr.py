@@ -20,9 +20,9 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import call, functions, hooks, kinds, tensor, transforms
+from rushlight.compiler.capture.semantics import call, enums, exceptions, functions, hooks, kinds, tensor, transforms
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
-from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source
+from rushlight.compiler.capture.source import HEAP_TYPE, IMMUTABLE_TYPE, Source
 from rushlight.compiler.capture.value import (
     NONE,
     BoundBuiltin,
@@ -44,7 +44,6 @@ from rushlight.compiler.capture.value import (
 )
 from rushlight.compiler.capture.view import DictV, ListV
 
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
 MISSING = object()
 # The same function under different names: instances first look into their class, and then into themselves.
 GENERIC_LOOKUPS = frozenset((object.__getattribute__, tuple.__getattribute__, dict.__getattribute__,
@@ -83,9 +82,9 @@ def load(session: Session, value: Value, name: str) -> Value:
             if type(obj) in allow.BUILTIN_TYPES:
                 return kinds.of_builtin(session, value, type(obj), name)
             if isinstance(obj, BaseException):
-                return kinds.of_exception(session, value, name)
+                return exceptions.load(session, value, name)
             if (session.as_dict(value) or session.as_deque(value)) is not None and isinstance(
-                    getattr(type(obj), name, None), MethodDescriptorType):
+                    lookup(session, type(obj), name)[0], MethodDescriptorType):
                 return BoundBuiltin(name, value)
             return _of_instance(session, value, session.type_of(value), name)
         case MethodV():
@@ -96,12 +95,12 @@ def load(session: Session, value: Value, name: str) -> Value:
             return load(session, value.func, name)
         case FunctionV():
             return kinds.of_own_function(session, value, name)
-        case TupleV() if value.kind is not tuple and name in getattr(value.kind, "_fields", ()):
-            return value.items[value.kind._fields.index(name)]
+        case TupleV() if value.kind is not tuple and hasattr(value.kind, "_fields"):
+            return kinds.of_named_tuple(session, value, name)
         case DictV() if value.attrs and name in value.attrs:
             return value.attrs[name]
         case DictV() if value.kind.__flags__ & HEAP_TYPE and not value.kind.__module__.startswith("rushlight."):
-            return _of_own_dict(session, value, name)
+            return kinds.of_own_dict(session, value, name)
         case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():
             return kinds.of_builtin(session, value, session.type_of(value) if not isinstance(
                 value, (IterV, GeneratorV, CellV, BoundBuiltin)) else None, name)
@@ -124,6 +123,25 @@ def has(session: Session, value: Value, name: str) -> bool:
 
 def lookup(session: Session, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None]:
     """Find a name along the MRO (behind `after`, for super) and guard the way there; MISSING when absent."""
+    if name in session.class_writes:
+        raise Abort(f"the attribute {name} of a class, which the program has set")
+    return _find(session, cls, name, after)
+
+
+def written(session: Session, cls: type, name: str) -> Value | None:
+    """What the program has set an attribute of a class to, if it has."""
+    if name in session.class_writes:
+        for owner in session.tree.mro(cls):
+            if (id(owner), name) in session.slots:
+                return session.slots[id(owner), name][2]
+            if name in owner.__dict__:
+                break
+            if not owner.__flags__ & IMMUTABLE_TYPE:
+                session.tree.constant(owner).child("class_vars", None, owner.__dict__).check("lacks", str, name)
+    return None
+
+
+def _find(session: Session, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None]:
     mro = session.tree.mro(cls)
     for owner in mro[mro.index(after) + 1:] if after else mro:
         if owner.__flags__ & IMMUTABLE_TYPE:
@@ -149,16 +167,16 @@ def of_class(session: Session, value: Obj, name: str) -> Value:
         found = getattr(cls, name)
         return session.lift(found, session.tree.constant(cls).child("attr", name, found))
     if issubclass(type(cls), EnumType):
-        found = getattr(cls, name, MISSING)
-        if found is MISSING or not isinstance(found, cls):
-            raise Abort(f"attribute {name} of an enum class")
-        return constant(found)
+        return enums.attribute(session, cls, name)
     if not allow.known_metaclass(type(cls)):
         raise Abort(f"an attribute of a class with metaclass {type(cls).__name__}")
     on_meta = next((m.__dict__[name] for m in type(cls).__mro__ if name in m.__dict__), None)
     if hasattr(type(on_meta), "__set__"):
         raise Abort(f"{cls.__name__}.{name}")
-    found, node = lookup(session, cls, name)
+    own = written(session, cls, name)
+    if own is not None:
+        return own
+    found, node = _find(session, cls, name)
     if found is MISSING:
         if on_meta is not None:
             raise Abort(f"{cls.__name__}.{name}, found on the metaclass")
@@ -217,7 +235,12 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
         return constant(cls)
     if name == "__dict__":
         return _instance_dict(session, value)
-    found, node = lookup(session, cls, name)
+    of_cls = written(session, cls, name)
+    if of_cls is not None:
+        attributes = session.attributes(value)
+        own = None if attributes is None else attributes.get(name)
+        return of_cls if own is None else own
+    found, node = _find(session, cls, name)
     if found is not MISSING:
         if isinstance(found, property):
             if node is not None:
@@ -228,7 +251,7 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
                 return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
             except Raised as raised:
                 if isinstance(raised.value, AttributeError):
-                    return _fallback(session, value, cls, name, raised)
+                    return fallback(session, value, cls, name, raised)
                 raise
         if isinstance(found, MemberDescriptorType):
             if node is not None:
@@ -249,7 +272,7 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
                 node.check_type() if not isinstance(found, FunctionType) else node.check_identity()
             return own
     if found is MISSING:
-        return _fallback(session, value, cls, name, None)
+        return fallback(session, value, cls, name, None)
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node) if node is not None else constant(found), value)
     if isinstance(found, staticmethod):
@@ -265,26 +288,30 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
     return _class_attribute(session, found, node)
 
 
-def _of_own_dict(session: Session, value: DictV, name: str) -> Value:
-    """An attribute of a dict, made by the program, of a class of the program."""
-    found, node = lookup(session, value.kind, name)
-    if found is MISSING:
-        return _fallback(session, value, value.kind, name, None)
-    if isinstance(found, MethodDescriptorType) and node is None:
-        return BoundBuiltin(name, value)
-    if isinstance(found, FunctionType) and node is not None:
+def of_made(session: Session, value: Value, cls: type, name: str, found: Any, node: Source) -> Value:
+    """What the class of an object gives that has no such attribute itself."""
+    if isinstance(found, property):
+        node.check_identity()
+        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value], {})
+    if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node), value)
-    raise Abort(f"attribute {name} of a {value.kind.__name__}")
+    if isinstance(found, staticmethod):
+        return _pinned(session, found, node, found.__func__)
+    if isinstance(found, classmethod):
+        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
+    if hasattr(type(found), "__get__"):
+        raise Abort(f"attribute {name} of a {cls.__name__}")
+    return _class_attribute(session, found, node)
 
 
 def _user_descriptor(session: Session, value: Value, cls: type, found: Any, node: Source | None) -> Value:
     if type(found) is cached_property and node is not None:
         return _cached(session, value, found, node)
-    getter, _ = lookup(session, type(found), "__get__")
+    getter, place = lookup(session, type(found), "__get__")
     if not isinstance(getter, FunctionType) or node is None:
         raise Abort(f"a descriptor of type {type(found).__name__}")
-    return call.call(session, Obj(getter, session.tree.constant(getter)),
-                     [session.lift(found, node), value, constant(cls)], {})
+    node.check_type()
+    return call.call(session, session.lift(getter, place), [session.lift(found, node), value, constant(cls)], {})
 
 
 def _cached(session: Session, value: Value, found: cached_property, node: Source) -> Value:
@@ -298,7 +325,7 @@ def _cached(session: Session, value: Value, found: cached_property, node: Source
     return result
 
 
-def _fallback(session: Session, value: Value, cls: type, name: str, raised: Raised | None) -> Value:
+def fallback(session: Session, value: Value, cls: type, name: str, raised: Raised | None) -> Value:
     hook, node = lookup(session, cls, "__getattr__")
     if hook is MISSING:
         if raised is not None:

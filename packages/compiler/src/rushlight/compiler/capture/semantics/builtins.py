@@ -6,18 +6,19 @@ import builtins as python
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from rushlight.compiler.capture import allow, symbolic
+from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import (
     attr,
     compare,
     container,
-    copies,
+    exceptions,
     iterate,
     library,
     methods,
     outside,
     stores,
+    texts,
 )
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
@@ -28,7 +29,6 @@ from rushlight.compiler.capture.value import (
     InstanceV,
     MethodV,
     Obj,
-    SetV,
     TensorV,
     TupleV,
     Value,
@@ -55,12 +55,21 @@ def call(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     owner = getattr(fn, "__self__", None)
     if owner is not None and isinstance(owner, allow.PURE_METHOD_TYPES):
         return methods.call(session, constant(owner), fn.__name__, args, kwargs)
+    if owner is tuple and fn.__name__ == "__new__" and len(args) == 2 and not kwargs:
+        return _new_tuple(session, session.concrete(args[0]), args[1])
     if isinstance(owner, type) and owner in allow.BUILTIN_TYPES and fn.__name__ in ("fromkeys", "fromhex", "maketrans"):
         if fn.__name__ == "fromkeys" and owner is dict:
             value = args[1] if len(args) > 1 else NONE
             return DictV({container.key_of(session, k): value for k in iterate.unpack(session, args[0])})
         return _pure(session, fn, args, kwargs)
     raise Abort(f"the builtin {getattr(fn, '__qualname__', fn)}")
+
+
+def _new_tuple(session: Session, cls: type, items: Value) -> Value:
+    """`tuple.__new__(cls, items)`, as the constructors of named tuples call it."""
+    if cls is not tuple and not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")):
+        raise Abort("making a tuple of another class")
+    return TupleV(iterate.unpack(session, items), cls)
 
 
 def _hashable(fn: Any) -> bool:
@@ -122,6 +131,8 @@ def _numbers(session: Session, value: Value) -> Any:
 def _unbound(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
     """`list.append(items, x)`, `object.__setattr__(self, name, value)`."""
     owner, name, self_ = fn.__objclass__, fn.__name__, args[0]
+    if name == "__init__" and exceptions.is_own(self_):
+        return exceptions.initialize(session, self_.obj, args[1:], kwargs)  # type: ignore[attr-defined]
     if owner is object:
         match name, args[1:]:
             case "__setattr__", [key, value]:
@@ -279,7 +290,10 @@ def _callable(session: Session, args: Args, kwargs: Kwargs) -> Value:
     if isinstance(value, TensorV):
         return constant(False)
     cls = session.type_of(value)
-    return constant(cls not in allow.BUILTIN_TYPES and attr.lookup(session, cls, "__call__")[0] is not attr.MISSING)
+    found, node = attr.lookup(session, cls, "__call__")
+    if node is not None:
+        node.check_type()
+    return constant(cls not in allow.BUILTIN_TYPES and found is not attr.MISSING)
 
 
 def _vars(session: Session, args: Args, kwargs: Kwargs) -> Value:
@@ -289,11 +303,17 @@ def _vars(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _repr(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    value = args[0]
-    obj = copies.plain(session, value)
-    if isinstance(value, (SetV, TensorV)) or isinstance(obj, type):
-        raise Abort("the text of an object")
-    return constant(repr(obj))
+    return constant(texts.text(session, args[0], repr))
+
+
+def _ascii(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    return constant(texts.text(session, args[0], repr).encode("ascii", "backslashreplace").decode())
+
+
+def _format(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    if isinstance(args[0], late.LateV):
+        return late.text(args[0], None, session.plain(args[1]) if len(args) > 1 else "")
+    return constant(texts.text(session, args[0], None, session.plain(args[1]) if len(args) > 1 else ""))
 
 
 def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:
@@ -313,7 +333,9 @@ def _print(session: Session, args: Args, kwargs: Kwargs) -> Value:
         raise Abort("print to a file")
     for option in kwargs.values():
         session.plain(option)
-    session.outside.say(print, [outside.shown(session, x) for x in args], kwargs)
+    shown = [constant(texts.text(session, x, str)) if texts.has_own(session, x) else outside.shown(session, x)
+             for x in args]
+    session.outside.say(print, shown, kwargs)
     return NONE
 
 
@@ -329,7 +351,8 @@ _FUNCTIONS: dict[Any, Any] = {
     setattr: _setattr,
     delattr: _delattr, next: _next, iter: _iter, sum: _sum, all: _all, any: _any, max: _extreme(">"),
     min: _extreme("<"),
-    print: _print, sorted: _sorted, callable: _callable, vars: _vars, id: _id, repr: _repr, ascii: _repr,
+    print: _print, sorted: _sorted, callable: _callable, vars: _vars, id: _id, repr: _repr, ascii: _ascii,
+    format: _format,
     **{getattr(python, name): _refuse(name) for name in (
         "input", "open", "exec", "eval", "compile", "globals", "locals", "dir", "__import__",
         "breakpoint", "hash")},

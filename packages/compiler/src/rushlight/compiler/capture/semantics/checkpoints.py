@@ -43,7 +43,7 @@ def checkpoint(session: Session, args: list[Value], kwargs: dict[str, Value]) ->
 def _effects(session: Session) -> tuple[Any, ...]:
     """How much the program has written so far."""
     views = session.views.values()
-    return (sum(len(view.log) for view in views if hasattr(view, "log")), len(session.slots), len(session.outside.said),
-            len(session.deferred), len(session.gradients.log), len(session.recorder.toggled),
-            sum(isinstance(view, CellV) and view.written for view in views),
+    return (sum(len(view.log) for view in views if hasattr(view, "log")), dict(session.slots),
+            len(session.outside.said), len(session.deferred), len(session.gradients.log), len(session.recorder.toggled),
+            [view.content for view in views if isinstance(view, CellV) and view.written],
             sum(t._count for t in session.recorder.inputs_by_source()))

@@ -10,7 +10,19 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, container, context, copies, iterate, library, methods, sets
+from rushlight.compiler.capture.semantics import (
+    attr,
+    call,
+    container,
+    context,
+    enums,
+    exceptions,
+    iterate,
+    library,
+    methods,
+    sets,
+    texts,
+)
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
@@ -42,10 +54,11 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
     handled = context.framework_class(session, cls, args, kwargs)
     if handled is not None:
         return handled
-    if issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__.__module__.startswith("namedtuple_"):
+    if issubclass(cls, tuple) and hasattr(cls, "_fields") and str(
+            getattr(cls.__new__, "__module__", "")).startswith("namedtuple_"):
         return _named_tuple(session, cls, args, kwargs)
     if issubclass(cls, BaseException):
-        return _exception(session, cls, args, kwargs)
+        return exceptions.make(session, cls, args, kwargs)
     if issubclass(cls, Tensor):
         raise Abort(f"making a {cls.__name__}")
     if issubclass(cls, enum.Enum):
@@ -53,6 +66,9 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
     if issubclass(cls, dict) and session.is_dict(cls) and all(
             attr.lookup(session, cls, name)[0] is dict.__dict__[name] for name in ("__init__", "__new__")):
         return _dict(session, args, kwargs, cls)
+    if issubclass(cls, dict) and not issubclass(cls, (collections.OrderedDict, collections.defaultdict)) and type(
+            cls) in (type, ABCMeta) and session.is_dict(cls):
+        return _own_dict(session, cls, args, kwargs)
     return _user_class(session, cls, args, kwargs)
 
 
@@ -65,8 +81,8 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         return open_
     if cls in (int, float, str, complex) and len(args) == 1:
         kind = session.type_of(args[0])
-        if kind not in allow.BUILTIN_TYPES and not session.is_concrete(args[0]):
-            found = container.special(session, args[0], {str: "__str__"}.get(cls, f"__{cls.__name__}__"))
+        if cls is not str and kind not in allow.BUILTIN_TYPES and not session.is_concrete(args[0]):
+            found = container.special(session, args[0], f"__{cls.__name__}__")
             if found is None:
                 raise Abort(f"{cls.__name__} of a {kind.__name__}")
             return call.call(session, found, [], {})
@@ -78,7 +94,7 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         if cls is frozenset:
             return constant(frozenset(*[sets.keys_of(session, a) for a in args]))
         if cls is str and len(args) == 1 and not kwargs:
-            return constant(str(copies.plain(session, args[0])))
+            return constant(texts.text(session, args[0], str))
         return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
@@ -102,22 +118,14 @@ def _named_tuple(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Val
     return TupleV([values[name] for name in cls._fields], cls)
 
 
-def _exception(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
-    if not cls.__flags__ & attr.IMMUTABLE_TYPE and (
-            isinstance(attr.lookup(session, cls, "__init__")[0], FunctionType)
-            or isinstance(attr.lookup(session, cls, "__new__")[0], FunctionType)) or kwargs:
-        raise Abort(f"an exception class with a constructor of its own: {cls.__name__}")
-    return constant(cls(*[session.concrete(a) for a in args]))
-
-
 def _member(session: Session, cls: type[enum.Enum], args: Args, kwargs: Kwargs) -> Value:
     """`Mode("fast")`: the member of an enum with a value."""
     if len(args) != 1 or kwargs or type(cls) is not enum.EnumMeta or not session.is_concrete(args[0]):
         raise Abort("making an enum")
-    found = cls._value2member_map_.get(session.plain(args[0]))
+    found = enums.valued(session, cls, session.plain(args[0]))
     if found is None:
         raise Abort("a value that no member of an enum has")
-    return constant(found)
+    return found
 
 
 def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
@@ -139,6 +147,17 @@ def _user_class(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
         raise Abort(f"{cls.__name__}.__init__ is not a plain function")
     result = call.call(session, session.lift(init, node), [made, *args], kwargs)
     if not session.is_none(result):
+        raise Abort("an __init__ that returns something")
+    return made
+
+
+def _own_dict(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    """A dict of a class of the program that has a constructor."""
+    init, node = attr.lookup(session, cls, "__init__")
+    if attr.lookup(session, cls, "__new__")[0] is not dict.__dict__["__new__"] or not isinstance(init, FunctionType):
+        raise Abort(f"making a {cls.__name__}")
+    made = DictV(kind=cls)
+    if not session.is_none(call.call(session, session.lift(init, node), [made, *args], kwargs)):
         raise Abort("an __init__ that returns something")
     return made
 
@@ -277,7 +296,9 @@ def _type(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _object(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    raise Abort("a bare object()")
+    if args or kwargs:
+        return raise_(TypeError, "object() takes no arguments")
+    return InstanceV(object, DictV())
 
 
 def _bool(session: Session, args: Args, kwargs: Kwargs) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from types import FunctionType, WrapperDescriptorType
 from typing import Any
@@ -139,8 +140,18 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
         sequences = [_sequence(session, x) for x in (a, b)]
         if None in sequences:
             raise Abort(f"{op} between a {session.type_name(a)} and a {session.type_name(b)}")
-        raise Abort("ordering of sequences")
+        return _ordered(session, op, *sequences)
     return constant(_equal(session, a, b) is (op == "=="))
+
+
+def _ordered(session: Session, op: str, a: Any, b: Any) -> Value:
+    """Which of two tuples or lists comes first: the first items that differ say so, else the lengths."""
+    if a[0] is not b[0]:
+        raise Abort(f"{op} between a {a[0].__name__} and a {b[0].__name__}")
+    for x, y in zip(a[1], b[1]):
+        if not same_or_equal(session, x, y):
+            return rich(session, op, x, y)
+    return constant(RICH[op](len(a[1]), len(b[1])))
 
 
 def _check_order(session: Session, a: Value, b: Value) -> None:
@@ -293,7 +304,7 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
     if op == "|":
         left, right = session.as_dict(a), session.as_dict(b)
         if left is not None and right is not None:
-            if inplace:
+            if inplace and left.kind.__ior__ in (dict.__ior__, OrderedDict.__ior__, defaultdict.__ior__):
                 for key, item in list(right.load().items()):
                     left.set(key, item)
                 return a
@@ -321,8 +332,11 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
         for sequence, count in ((left, b), (right, a)):
             if sequence is not None and session.is_concrete(count) and isinstance(session.concrete(count), int):
                 times = session.concrete(count)
-                if inplace and sequence[0] is list or len(sequence[1]) * times > BIG:
-                    raise Abort("repeating a list in place")
+                if len(sequence[1]) * times > BIG:
+                    raise Abort("a huge sequence")
+                if inplace and sequence[0] is list and sequence is left:
+                    session.as_list(a).write("setslice", slice(None), sequence[1] * times)
+                    return a
                 return (ListV if sequence[0] is list else TupleV)(sequence[1] * times)
     return None
 

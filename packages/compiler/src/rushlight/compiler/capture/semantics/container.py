@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, compare, iterate, tensor
+from rushlight.compiler.capture.semantics import attr, call, compare, enums, iterate, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, immutable, raise_
 from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.value import (
@@ -42,6 +42,18 @@ def special(session: Session, value: Value, name: str) -> Value | None:
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node), value)
     raise Abort(f"{cls.__name__}.{name} is not a plain function")
+
+
+def of_class(session: Session, value: Value, cls: type, name: str) -> Value | None:
+    """A special method of a dict that its class defines in Python, bound; None where it does not."""
+    if not cls.__flags__ & attr.HEAP_TYPE:
+        return None
+    found, node = attr.lookup(session, cls, name)
+    if isinstance(found, FunctionType):
+        return MethodV(session.lift(found, node), value)
+    if node is not None:
+        raise Abort(f"{cls.__name__}.{name} is not a plain function")
+    return None
 
 
 def key_of(session: Session, value: Value) -> Any:
@@ -81,6 +93,9 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
         key = key_of(session, index)
         result = mapping.get(key)
         if result is None:
+            own = of_class(session, value, mapping.kind, "__missing__")
+            if own is not None:
+                return call.call(session, own, [index], {})
             factory = mapping.missing()
             if factory is None or session.is_none(factory):
                 return raise_(KeyError, key)
@@ -116,10 +131,9 @@ def _member(session: Session, value: Obj, index: Value) -> Value:
     cls = session.concrete(value)
     if type(cls).__getitem__ is not enum.EnumType.__getitem__:
         raise Abort(f"an enum of class {type(cls).__name__}")
-    try:
-        return constant(cls[session.plain(index)])
-    except KeyError as error:
-        raise Raised(error) from None
+    key = session.plain(index)
+    found = enums.named(session, cls, key)
+    return raise_(KeyError, key) if found is None else found
 
 
 def _item(session: Session, items: list[Value], index: Value, kind: str, build: Any) -> Value:
@@ -184,14 +198,23 @@ def delete_item(session: Session, target: Value, index: Value) -> None:
         return
     mapping = session.as_dict(target)
     if mapping is not None:
-        key = key_of(session, index)
-        if not mapping.delete(key):
-            raise_(KeyError, key)
+        own = of_class(session, target, mapping.kind, "__delitem__")
+        if own is None:
+            delete_key(session, mapping, index)
+        else:
+            call.call(session, own, [index], {})
         return
     deleter = special(session, target, "__delitem__")
     if deleter is None:
         raise Abort(f"deleting an item of a {session.type_name(target)}")
     call.call(session, deleter, [index], {})
+
+
+def delete_key(session: Session, mapping: DictV, index: Value) -> None:
+    """`dict.__delitem__(mapping, index)`."""
+    key = key_of(session, index)
+    if not mapping.delete(key):
+        raise_(KeyError, key)
 
 
 def contains(session: Session, container: Value, item: Value) -> bool:
@@ -248,7 +271,7 @@ def length(session: Session, value: Value) -> int:
         return len(mapping.load())
     if isinstance(value, Obj):
         if isinstance(value.obj, enum.EnumType):
-            return len(iterate.members(session, value))
+            return len(enums.members(session, session.concrete(value)))
         if isinstance(value.obj, tuple) and type(value.obj) is not allow.PURE_METHOD_TYPES[-1]:
             return len(iterate.fixed_items(session, value))
         if type(value.obj) in allow.PURE_METHOD_TYPES:

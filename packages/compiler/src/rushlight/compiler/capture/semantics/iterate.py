@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum, EnumType
+from enum import EnumType
 from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, tensor
+from rushlight.compiler.capture.semantics import attr, call, enums, tensor
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
@@ -48,7 +48,7 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
     if queue is not None:
         return IterV(_deque_steps(queue))
     if isinstance(value, Obj) and isinstance(value.obj, EnumType):
-        return IterV(iter([constant(member) for member in members(session, value)]))
+        return IterV(iter(enums.members(session, session.concrete(value))))
     if isinstance(value, Obj):
         items = fixed_items(session, value)
         if items is not None:
@@ -58,21 +58,18 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
     if isinstance(value, (Obj, InstanceV)):
         cls = session.type_of(value)
         if isinstance(cls, type) and cls is not type and attr.lookup(session, cls, "__iter__")[0] is not attr.MISSING:
-            return iterate(session, call.call(session, _special(session, value, "__iter__"), [], {}))
+            made = call.call(session, _special(session, value, "__iter__"), [], {})
+            return made if _advances(session, made) else iterate(session, made)
         if attr.lookup(session, cls, "__getitem__")[0] is attr.MISSING:
             return raise_(TypeError, f"'{cls.__name__}' object is not iterable")
     raise Abort(f"iterating over a {session.type_name(value)}")
 
 
-def members(session: Session, value: Obj) -> list[Enum]:
-    """The members of an enum, which never change, in order."""
-    cls = session.concrete(value)
-    if type(cls).__iter__ is not EnumType.__iter__ or type(cls).__len__ is not EnumType.__len__:
-        raise Abort(f"an enum of class {type(cls).__name__}")
-    try:
-        return list(cls)
-    except KeyError:
-        raise Abort(f"an enum without all of its members: {cls.__name__}") from None
+def _advances(session: Session, value: Value) -> bool:
+    """Is it an object of the program with a `__next__` of its own?"""
+    if not isinstance(value, (Obj, InstanceV)):
+        return False
+    return attr.lookup(session, session.type_of(value), "__next__")[0] is not attr.MISSING
 
 
 def _special(session: Session, value: Value, name: str) -> Value:
@@ -118,10 +115,12 @@ def _deque_steps(queue: DequeV) -> Iterator[Value]:
 def dict_steps(mapping: DictV, what: str) -> Iterator[Value]:
     """Iterate over a dict's keys, values or items."""
     entries = mapping.load()
-    shape = mapping.shape
+    shape, size = mapping.shape, len(entries)
     for key in list(entries):
         found = entries[key]
         yield constant(key) if what == "keys" else found if what == "values" else TupleV([constant(key), found])
+        if len(mapping.load()) != size:
+            raise_(RuntimeError, "dictionary changed size during iteration")
         if mapping.shape != shape:
             raise Abort("a dict that changes while it is iterated over")
 

@@ -9,7 +9,8 @@ from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import BoundBuiltin, CellV, FunctionV, MethodV, Obj, Value, constant
+from rushlight.compiler.capture.value import BoundBuiltin, CellV, FunctionV, MethodV, Obj, TupleV, Value, constant
+from rushlight.compiler.capture.view import DictV
 
 
 def of_module(session: Session, value: Obj, name: str) -> Value:
@@ -43,12 +44,11 @@ def of_function(session: Session, value: Obj, name: str) -> Value:
         return session.lift(found, session.tree.constant(value.obj).child("attr", name, found))
     if name == "__get__":
         raise Abort("a function's __get__")
-    own = value.obj.__dict__
-    if name in own:
-        return session.tree.constant(own).read("item", name, own[name])
+    own = session.namespace(value.obj.__dict__).get(name)
+    if own is not None:
+        return own
     if hasattr(FunctionType, name):
         raise Abort(f"a function's {name}")
-    session.tree.constant(own).check("lacks", str, name)
     return raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
 
@@ -76,13 +76,26 @@ def of_method(session: Session, value: Obj, name: str) -> Value:
     raise Abort(f"attribute {name} of a bound method")
 
 
-def of_exception(session: Session, value: Obj, name: str) -> Value:
-    """The arguments of an exception that the program caught."""
-    error = value.obj
-    plain = type(error).__flags__ & attr.IMMUTABLE_TYPE and all(map(allow.is_plain, error.args))
-    if name == "args" and plain and value.source is None:
-        return constant(error.args)
-    raise Abort(f"the attribute {name} of an exception")
+def of_named_tuple(session: Session, value: TupleV, name: str) -> Value:
+    """An attribute of a named tuple that the program made."""
+    if name in value.kind._fields:  # type: ignore[attr-defined]
+        return value.items[value.kind._fields.index(name)]  # type: ignore[attr-defined]
+    found, node = attr.lookup(session, value.kind, name)
+    if node is None or name in ("_replace", "_asdict"):
+        return of_builtin(session, value, value.kind, name)
+    return attr.of_made(session, value, value.kind, name, found, node)
+
+
+def of_own_dict(session: Session, value: DictV, name: str) -> Value:
+    """An attribute of a dict, made by the program, of a class of the program."""
+    found, node = attr.lookup(session, value.kind, name)
+    if found is attr.MISSING:
+        return attr.fallback(session, value, value.kind, name, None)
+    if isinstance(found, MethodDescriptorType) and node is None:
+        return BoundBuiltin(name, value)
+    if node is not None:
+        return attr.of_made(session, value, value.kind, name, found, node)
+    raise Abort(f"attribute {name} of a {value.kind.__name__}")
 
 
 def of_leaf_object(session: Session, value: Obj, name: str) -> Value:

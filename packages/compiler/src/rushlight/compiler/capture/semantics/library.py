@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import gc
@@ -19,10 +18,10 @@ from rushlight.compiler.capture.semantics import (
     call,
     compare,
     container,
+    containers,
     context,
     copies,
     iterate,
-    methods,
     outside,
 )
 from rushlight.compiler.capture.session import Session, raise_
@@ -37,7 +36,6 @@ from rushlight.compiler.capture.value import (
     Value,
     constant,
 )
-from rushlight.compiler.capture.view import DequeV, DictV
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -359,24 +357,6 @@ def _exc_info(session: Session, args: Args, kwargs: Kwargs) -> Value:
     return TupleV([NONE, NONE, NONE])
 
 
-# collections
-
-
-def _deque(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    _plain_arguments(kwargs, "iterable", "maxlen")
-    given = dict(zip(("iterable", "maxlen"), args)) | kwargs
-    most = _number(session, given["maxlen"]) if "maxlen" in given else None
-    items = iterate.unpack(session, given["iterable"]) if "iterable" in given else []
-    return DequeV(items if most is None else items[len(items) - min(most, len(items)):], most)
-
-
-def _defaultdict(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    made = DictV(kind=collections.defaultdict)
-    made.factory = args[0] if args else NONE
-    methods.update(session, made, args[1:], kwargs)
-    return made
-
-
 CONSTRUCTORS: dict[Any, Callable] = {
     itertools.chain: _chain, itertools.product: _combined(itertools.product),
     itertools.combinations: _combined(itertools.combinations),
@@ -384,11 +364,11 @@ CONSTRUCTORS: dict[Any, Callable] = {
     itertools.cycle: _cycle, itertools.repeat: _repeat, itertools.accumulate: _accumulate,
     itertools.pairwise: _pairwise, itertools.starmap: _starmap, itertools.takewhile: _while(True),
     itertools.dropwhile: _while(False), itertools.zip_longest: _zip_longest, itertools.groupby: _groupby,
-    functools.partial: _partial, collections.deque: _deque, collections.defaultdict: _defaultdict, **GETTERS,
+    functools.partial: _partial, **GETTERS, **containers.CONSTRUCTORS,
 }
 # A handler that gives None leaves the function to be interpreted.
 PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper,
                                          contextlib.ExitStack.enter_context: _enter_context, **copies.FUNCTIONS,
                                          **outside.FUNCTIONS}
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce,
-                                  sys.exc_info: _exc_info}
+                                  sys.exc_info: _exc_info, **containers.FUNCTIONS}

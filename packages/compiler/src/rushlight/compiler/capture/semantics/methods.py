@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.semantics import compare, container, iterate, outside, sets
 from rushlight.compiler.capture.session import Session, raise_
@@ -183,16 +184,31 @@ def _search(session: Session, items: list[Value], name: str, value: Value, owner
     return raise_(ValueError, "list.remove(x): x not in list")
 
 
+class _Ordered:
+    """What `sorted` sees of a key whose order the program says."""
+
+    __slots__ = ("session", "value")
+
+    def __init__(self, session: Session, value: Value) -> None:
+        self.session, self.value = session, value
+
+    def __lt__(self, other: _Ordered) -> bool:
+        return container.truth(self.session, compare.rich(self.session, "<", self.value, other.value))
+
+
 def sorted_items(session: Session, items: list[Value], kwargs: dict[str, Value]) -> list[Value]:
     """The items in order, as `sorted` gives them."""
     key, reverse = kwargs.get("key", NONE), kwargs.get("reverse")
     if set(kwargs) - {"key", "reverse"}:
         raise Abort("sorted with unknown keywords")
     keys = items if key is NONE else [calls.call(session, key, [x], {}) for x in items]
-    plain = [session.plain(k) for k in keys]
+    alone = all(isinstance(k, LateV) or session.is_concrete(k) for k in keys)
+    plain = [session.plain(k) if alone else _Ordered(session, k) for k in keys]
     try:
         order = sorted(range(len(items)), key=plain.__getitem__,
                        reverse=reverse is not None and container.truth(session, reverse))
+    except Raised:
+        raise
     except Exception as error:
         raise Raised(error) from None
     return [items[i] for i in order]
@@ -225,10 +241,10 @@ def _tuple_method(session: Session, owner: TupleV, name: str, args: Args) -> Val
 
 
 def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: dict[str, Value]) -> Value:
-    if name == "update":
+    if name == "update" or name == "__init__" and owner.base is None:
         update(session, owner, args, kwargs)
         return NONE
-    if name == "move_to_end" and kwargs.keys() == {"last"}:
+    if name in ("move_to_end", "popitem") and kwargs.keys() == {"last"}:
         args, kwargs = [*args, kwargs["last"]], {}
     if kwargs:
         raise Abort(f"dict.{name} with keywords")
@@ -252,10 +268,10 @@ def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: 
                 return default[0] if default else raise_(KeyError, plain)
             owner.delete(plain)
             return found
-        case "popitem", []:
+        case "popitem", [] | [_] if not args or owner.kind is OrderedDict:
             if not owner.load():
-                return raise_(KeyError, "popitem(): dictionary is empty")
-            key = list(owner.load())[-1]
+                return raise_(KeyError, "dictionary is empty" if args else "popitem(): dictionary is empty")
+            key = list(owner.load())[-1 if not args or container.truth(session, args[0]) else 0]
             found = owner.load()[key]
             owner.delete(key)
             return TupleV([constant(key), found])
@@ -267,7 +283,7 @@ def _dict_method(session: Session, owner: DictV, name: str, args: Args, kwargs: 
             made = DictV(dict(owner.load()), kind=owner.kind if owner.kind in (OrderedDict, defaultdict) else dict)
             made.factory = owner.missing()
             return made
-        case "move_to_end", [key, *last] if owner.kind is OrderedDict and owner.base is None:
+        case "move_to_end", [key, *last] if owner.kind is OrderedDict:
             return _move(session, owner, container.key_of(session, key), not last or container.truth(session, last[0]))
         case ("keys" | "values" | "items"), []:
             owner.load()
@@ -281,14 +297,11 @@ def _move(session: Session, owner: DictV, key: Any, last: bool) -> Value:
     entries = owner.load()
     if key not in entries:
         return raise_(KeyError, key)
-    value = entries.pop(key)
-    if last:
-        entries[key] = value
-    else:
-        rest = dict(entries)
-        entries.clear()
-        entries.update({key: value, **rest})
-    owner.shape += 1
+    value = entries[key]
+    others = [] if last else [(k, v) for k, v in entries.items() if k != key]
+    for k, v in [(key, value), *others]:
+        owner.delete(k)
+        owner.set(k, v)
     return NONE
 
 
@@ -304,7 +317,7 @@ def _dict_protocol(session: Session, owner: DictV, name: str, args: Args) -> Val
             container.set_item(session, owner, key, value)
             return NONE
         case "__delitem__", [key]:
-            container.delete_item(session, owner, key)
+            container.delete_key(session, owner, key)
             return NONE
     raise Abort(f"dict.{name}")
 

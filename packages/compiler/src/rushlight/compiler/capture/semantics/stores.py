@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections import OrderedDict
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 from rushlight.compiler.capture import allow, leaves
 from rushlight.compiler.capture.errors import Abort
+from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.semantics import attr, call, functions
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import ContextV, InstanceV, Obj, TensorV, Value, constant
-from rushlight.compiler.capture.view import DictV
+from rushlight.compiler.capture.source import IMMUTABLE_TYPE
+from rushlight.compiler.capture.value import ContextV, InstanceV, Obj, SetV, TensorV, TupleV, Value, constant
+from rushlight.compiler.capture.view import DictV, ListV
 
 
 def store(session: Session, target: Value, name: str, value: Value) -> None:
@@ -37,8 +40,16 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
         target.source is None or target.source.check_identity()
         session.namespace(target.obj.__dict__).set(name, value)
         return
-    if not isinstance(target, (Obj, InstanceV)) or isinstance(target, Obj) and isinstance(
-            target.obj, (type, FunctionType, MethodType)):
+    if isinstance(target, Obj) and type(target.obj) is FunctionType and not hasattr(FunctionType, name):
+        target.source is None or target.source.check_identity()
+        session.namespace(target.obj.__dict__).set(name, value)
+        return
+    if isinstance(target, Obj) and isinstance(target.obj, type):
+        _store_on_class(session, target, name, value)
+        return
+    own_dict = isinstance(target, DictV) and target.base is None and bool(target.kind.__flags__ & attr.HEAP_TYPE)
+    if not isinstance(target, (Obj, InstanceV)) and not own_dict or isinstance(target, Obj) and isinstance(
+            target.obj, (FunctionType, MethodType)):
         raise Abort(f"setting {name} of a {session.type_name(target)}")
     cls = session.type_of(target)
     if cls in allow.BUILTIN_TYPES:
@@ -46,10 +57,32 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
     setter, node = attr.lookup(session, cls, "__setattr__")
     if isinstance(setter, FunctionType):
         call.call(session, session.lift(setter, node), [target, constant(name), value], {})
-    elif setter is object.__setattr__:
+    elif setter in (object.__setattr__, BaseException.__setattr__):
         plain_store(session, target, name, value)
     else:
         raise Abort(f"{cls.__name__}.__setattr__")
+
+
+def _store_on_class(session: Session, target: Obj, name: str, value: Value) -> None:
+    """`cls.name = value`, of values that are there for instances, too, as they are."""
+    cls = target.obj
+    if target.source is not None:
+        target.source.check_identity()
+    if type(cls) not in (type, ABCMeta) or cls.__flags__ & IMMUTABLE_TYPE or name.startswith("__") or \
+            allow.is_framework_module(str(cls.__dict__.get("__module__"))):
+        raise Abort(f"setting {name} of the class {cls.__name__}")
+    before = None
+    if attr.written(session, cls, name) is None and name not in session.class_writes:
+        before, node = attr.lookup(session, cls, name)
+        if node is not None:
+            node.check_type()
+    if not isinstance(value, (TensorV, TupleV, ListV, DictV, SetV, LateV)) and not (
+            isinstance(value, Obj) and session.is_concrete(value) and not isinstance(value.obj, type)):
+        raise Abort(f"setting {name} of the class {cls.__name__} to a {session.type_name(value)}")
+    if any(hasattr(type(x), "__get__") for x in (before, getattr(value, "obj", None)) if x is not attr.MISSING):
+        raise Abort(f"setting {name} of the class {cls.__name__}, where a descriptor is or comes")
+    session.class_writes.add(name)
+    session.slots[id(cls), name] = (session.tree.constant(cls), name, value)
 
 
 def plain_store(session: Session, target: Value, name: str, value: Value) -> None:
@@ -76,11 +109,19 @@ def plain_store(session: Session, target: Value, name: str, value: Value) -> Non
             session.slots[id(target.obj), name] = (target.source, name, value)
             return
         if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
-            raise Abort(f"a descriptor of type {type(found).__name__} that is written to")
+            setter, place = attr.lookup(session, type(found), "__set__")
+            if not isinstance(setter, FunctionType) or node is None:
+                raise Abort(f"a descriptor of type {type(found).__name__} that is written to")
+            node.check_type()
+            call.call(session, session.lift(setter, place), [session.lift(found, node), target, value], {})
+            return
         if node is not None:
             node.check_type()
     if name in ("__class__", "__dict__"):
         raise Abort(f"assigning {name}")
+    if isinstance(target, DictV) and target.base is None:
+        target.attrs[name] = value
+        return
     attributes = session.attributes(target)
     if attributes is None or isinstance(target, InstanceV) and not cls.__dictoffset__:
         raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
@@ -103,7 +144,9 @@ def delete(session: Session, target: Value, name: str) -> None:
 def plain_delete(session: Session, target: Value, name: str) -> None:
     """`object.__delattr__(target, name)`."""
     cls = session.type_of(target)
-    found, _ = attr.lookup(session, cls, name)
+    found, node = attr.lookup(session, cls, name)
+    if node is not None:
+        node.check_type()
     if found is not attr.MISSING and (hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")):
         raise Abort(f"deleting the descriptor {name}")
     attributes = session.attributes(target)

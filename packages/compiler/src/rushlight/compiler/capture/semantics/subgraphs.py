@@ -16,7 +16,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import tensor
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.tensors import Tracer
-from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value
+from rushlight.compiler.capture.value import CellV, Obj, TensorV, TupleV, Value
 from rushlight.compiler.capture.view import DictV, ListV
 from rushlight.compiler.graph.control import CONTROL, subgraph
 from rushlight.compiler.graph.ir import Graph, Node
@@ -114,9 +114,9 @@ def apart(session: Session, what: str) -> Iterator[tuple[set[Tracer], set[Node]]
 
 def _traces(session: Session) -> tuple:
     logs = sum(len(view.log) for view in session.views.values() if hasattr(view, "log"))
-    cells = sum(bool(getattr(view, "written", False)) for view in session.views.values())
+    cells = [view.content for view in session.views.values() if isinstance(view, CellV) and view.written]
     recorder = session.recorder
-    return (logs, cells, len(session.slots), len(session.deferred), len(session.gradients.log), len(recorder.drawn),
+    return (logs, cells, dict(session.slots), len(session.deferred), len(session.gradients.log), len(recorder.drawn),
             len(recorder.freed), len(recorder.wrong), *session.outside.counts())
 
 
