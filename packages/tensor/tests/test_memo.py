@@ -178,3 +178,32 @@ def test_a_device_block_holds_for_its_thread_alone():
         other.join()
     assert inside == [True, True] and seen == [(True, "cpu")]
     assert rushlight.ones(3).is_cpu
+
+
+def test_functions_of_several_tensors_are_the_same_the_second_time():
+    x, y, weight = rushlight.rand(3, 4), rushlight.rand(3, 4), rushlight.rand(4)
+    layer_norm = rushlight.nn.functional.layer_norm
+    calls = {
+        "chain": lambda a, b: rushlight.cosine_similarity(a, b, dim=1, eps=1e-6),
+        "keywords": lambda a, b: layer_norm(a, normalized_shape=(4,), weight=weight, bias=b[0], eps=0.1),
+        "text": lambda a, b: rushlight.einsum("ij,kj->ik", a, b),
+        "several results": lambda a, b: rushlight.topk(a * b, 2).indices,
+        "in place": lambda a, b: a.clone().scatter_(1, (b * 2).long(), b),
+    }
+    for call in calls.values():
+        expected = [call(x, y), call(y, x), call(x, x)]
+        for _ in range(4):
+            for found, wanted in zip([call(x, y), call(y, x), call(x, x)], expected, strict=True):
+                assert found._meta is wanted._meta and rushlight.equal(found, wanted)
+
+
+def test_numbers_and_metadata_of_several_tensors_are_told_apart():
+    x, places = rushlight.zeros(4), rushlight.tensor([1, 2])
+    for _ in range(3):
+        for number in (1, 1.5, -0.0, 0.0):
+            assert str(x.scatter(0, places, number)[1].item()) == str(float(number))
+        with pytest.raises(RuntimeError, match="dtype"):
+            x.scatter_add(0, places, rushlight.ones(2, dtype=rushlight.float64))
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            x.scatter(0, places + 2, 1)
+        assert x.scatter_add(0, places, rushlight.ones(2), out=rushlight.empty(4)).tolist() == [0, 1, 1, 0]

@@ -50,6 +50,19 @@ def _standard(x):
     return np.where(x > mean, x - mean, np.float32(0)), mean.reshape(-1), np.maximum.reduce(x, axis=None)
 
 
+def _running_sum(x):
+    return np.add.accumulate(x, axis=1, dtype=np.float64).astype(np.float32)
+
+
+def _largest_of_pairs(x):
+    found = np.full_like(x, -np.inf, shape=(3, 4))
+    for first in range(2):
+        part = x[:, first::2]
+        np.copyto(found, part, where=(part > found) | np.isnan(part))
+    found[1:, :2] += x[1:, -2:]
+    return found
+
+
 FUNCTIONS = {
     "softmax": (_softmax, [(2, 3, 7)], [(2, 3, 7)]),
     "several results": (_standard, [(2, 3, 7)], [(2, 3, 7), (2,), ()]),
@@ -57,6 +70,12 @@ FUNCTIONS = {
     "choice": (lambda x, y: np.where(x < y, 1, np.where(np.isnan(x), y, x)), [(6, 5), (5,)], [(6, 5)]),
     "least": (lambda x: np.minimum.reduce(x, axis=-1) * -0.5, [(5, 9)], [(5,)]),
     "float64 inside": (lambda x: (x.astype(np.float64) / 3).sum(axis=1).astype(np.float32), [(4, 5)], [(4,)]),
+    "parts": (lambda x: x[::-1, None, 1:] * x.swapaxes(0, 1)[2, :, None, None], [(3, 4)], [(3, 1, 3)]),
+    "windows": (_largest_of_pairs, [(3, 8)], [(3, 4)]),
+    "running sum": (_running_sum, [(2, 5, 3)], [(2, 5, 3)]),
+    "products": (lambda x, y: np.matmul(x, y.swapaxes(-1, -2)), [(2, 3, 4), (2, 5, 4)], [(2, 3, 5)]),
+    "outer folds": (lambda x: x.sum(axis=(0, 2)) + np.maximum.reduce(x[:, :, 0].copy(), axis=0), [(3, 4, 5)], [(4,)]),
+    "constant array": (lambda x: np.where(np.tri(3, 4, dtype=bool), x, np.float32(0)), [(3, 4)], [(3, 4)]),
     "sum of many": (lambda x: np.add.reduce(np.square(x), axis=1), [(3, 700)], [(3,)]),
 }
 
@@ -77,7 +96,7 @@ def test_the_same_bytes(name, strided):
     operands = [operand(shape, False) for shape in shapes]
     with np.errstate(all="ignore"):
         plan, found = _native(function, operands, *outs)
-        folds_operand = name in ("softmax", "several results", "least")
+        folds_operand = name in ("softmax", "several results", "least", "outer folds")
         assert (type(found) is BUILTIN) is not (strided and folds_operand)
         for special in (False, True):
             operands = [operand(shape, special) for shape in shapes]
@@ -107,13 +126,12 @@ def _moved(x):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x, lambda x: x.reshape(-1).reshape(x.shape), _written, _endless,
-    lambda x: x + np.add.reduce(x, axis=0), lambda x: x * x.astype(np.float64) > 0,
-    lambda x: x.astype(np.int32), lambda x: np.cumsum(x, axis=1),
-    lambda x: np.asarray(x) * 2, lambda x: x[::-1] * 2, lambda x: np.zeros((3, 4), np.float32),
-    lambda x: x + float(x.sum()), lambda x: np.add(x, x, where=x > 0), lambda x: x.T + 1, lambda x: x + np.arange(4),
-    lambda x: np.where(x > 0, x, 1j), lambda x: np.add.accumulate(x), lambda x: (x + 1).reshape(4, 3),
-    lambda x: sum([x] * 60, x), _moved, lambda x: np.broadcast_to(x.max(), (3, 4)),
+    lambda x: x, lambda x: x.reshape(-1).reshape(x.shape), _written, _endless, lambda x: x * x.astype(np.float64) > 0,
+    lambda x: x.astype(np.int32), lambda x: np.cumsum(x, axis=1), lambda x: np.asarray(x) * 2, lambda x: x[::-1],
+    lambda x: x + x[np.array([0, 2, 1])], lambda x: np.zeros((3, 4), np.float32), lambda x: x + float(x.sum()),
+    lambda x: np.add(x, x, where=x > 0), lambda x: x.T.sum(axis=1) + x, lambda x: x + np.arange(4),
+    lambda x: np.where(x > 0, x, 1j), lambda x: (x + 1).reshape(4, 3), lambda x: np.flip(x, 0) + 1,
+    lambda x: sum([x] * 100, x), _moved, lambda x: np.broadcast_to(x.max(), (3, 4)),
 ])  # fmt: skip
 def test_what_no_sequence_says_stays_with_python(function):
     plan, found = _native(function, [rushlight.ones(3, 4)], meta(rushlight.float32, (3, 4)))

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core import dtypes, front
+from rushlight.core import dtypes, front, native
 from rushlight.core.errors import DtypeError, shape_text
 from rushlight.core.layout import is_dense
 from rushlight.core.meta import Meta, contiguous_strides, dense_order, meta, strides_in_order
 from rushlight.core.op import INPLACE, Fold, Op, register
 from rushlight.core.overlap import check_apart
+from rushlight.core.parameters import parameter_names
 from rushlight.kernels.cpu.copy import duplicate
 
 
@@ -146,7 +147,7 @@ def elementwise(
             return _infer_inplace(op, *metas)
 
         op = register(Op(
-            name=op_name, kind="elementwise", operands=tuple(inspect.signature(scalar).parameters), params=(),
+            name=op_name, kind="elementwise", operands=parameter_names(scalar)[0], params=(),
             infer=infer, doc=scalar.__doc__ or "", scalar=scalar, numpy=numpy, promote=promote,
             supports=supports, domain=domain, bounded=bounded, reference=reference))
         twin = Op(name=op_name + "_", kind="inplace", operands=op.operands, params=(), infer=infer_twin,
@@ -200,9 +201,7 @@ def structured(name: str, infer: Callable, *, doc: str = "", variadic: bool = Fa
     `infer(*operand_metas, *params)` has one positional parameter per operand and one keyword-only parameter per static
     param (write `def infer(input, weight, *, stride, padding)`); they name the op's operands and params.
     """
-    names = inspect.signature(infer).parameters.values()
-    operands = tuple(p.name for p in names if p.kind is not p.KEYWORD_ONLY)
-    params = tuple(p.name for p in names if p.kind is p.KEYWORD_ONLY)
+    operands, params = parameter_names(infer)
     count = len(params)
 
     def positional(*arguments: Any) -> Any:
@@ -274,5 +273,7 @@ def updating(name: str, check: Callable, update: Callable, *, overlapping: bool 
         check_apart(twin.name, array, rest)
         update(array, *rest)
 
+    if write in native.LOOPS:
+        native.of_loops(changed)
     op.kernels["cpu"], twin.kernels["cpu"] = changed, update if aliased else change
     return op

@@ -167,6 +167,12 @@ def _plan_structured(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
 
     if op in PLANNERS and (run := PLANNERS[op](metas, params, out)) is not None:
         return run
+    return plan_kernel(op, metas, params, out)
+
+
+def plan_kernel(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
+    """The usual plan of a structured op, around its kernel."""
+    function = op.kernels["cpu"]
     if function in EXACT:
         return _plan_exact(function, metas, params, out)
     compute = _on_arrays(function, metas, params)

@@ -20,6 +20,7 @@ from rushlight.core.layout import check_layout
 from rushlight.core.memo import remembering
 from rushlight.core.op import HANDLERS, Op
 from rushlight.core.out import CASTS, Out, apply_into, assign_out, check_apart, check_result_type, factory_dtype
+from rushlight.core.parameters import parameter_names
 from rushlight.core.tensor import Tensor
 
 EXPORTS: dict[str, Callable] = {}
@@ -275,7 +276,8 @@ def function(
 
     def decorate(fn: Callable) -> Callable:
         base = name or fn.__name__
-        parameters = inspect.signature(fn).parameters
+        positional, named = parameter_names(fn)
+        parameters = {*positional, *named}
         takes_dim, is_factory = "dim" in parameters, "layout" in parameters
         rule = out if isinstance(out, Out) else CASTS
         if (out and "out" not in parameters) or takes_dim or is_factory:
@@ -294,7 +296,7 @@ def function(
         else:
             call = fn
         if memo:
-            call = remembering(fn, call, creates="input" not in parameters)
+            call = remembering(fn, call)
         for alias in (base, *aliases):
             if public:
                 export(alias, call, namespace)

@@ -1,10 +1,13 @@
 """Remembering what a public function made of its arguments, so that a second call like the first is one plan.
 
 `zeros(16)` or `x.transpose(0, 1)` take apart their arguments, check them, and end in one op call. For functions that
-say so (`@function(memo=True)`) the first call is recorded; the next with the same metadata of the tensor, and the same
+say so (`@function(memo=True)`) the first call is recorded; the next with the same metadata of the tensors, and the same
 other arguments, goes straight to the plan: 0.3 us instead of 1 to 3. That is for functions whose result depends on no
-more than that: they look at no element and call one op, or return the tensor itself. A draw of random numbers takes
+more than that: they look at no element and call ops, or return the tensor itself. A draw of random numbers takes
 its counters from the default generator anew.
+
+Several calls become a function of their plans, one after the other, where no tensor requires grad: which intermediate
+results do depends on more than the arguments.
 """
 
 from __future__ import annotations
@@ -15,23 +18,27 @@ from typing import Any
 
 from rushlight.core import devices, dispatch, dtypes, native
 from rushlight.core.generator import default_generator
-from rushlight.core.meta import Size
+from rushlight.core.meta import Meta, Size
 from rushlight.core.op import HANDLERS, PLAN_LIMIT, Op, plan_key
+from rushlight.core.steps import Steps
 from rushlight.core.tensor import Tensor
 
 MEMOS: list[dict] = []  # all that is remembered here and by indexing and joining, besides the plans of the ops
 
 # Arguments of these types may stand in a key: equal ones mean the same to every function.
-_PLAIN = (bool, str, type(None), dtypes.dtype, devices.device)
+_PLAIN = (bool, str, type(None), dtypes.dtype, devices.device, Meta)
 
 
-def remembering(fn: Callable, call: Callable, creates: bool) -> Callable:
-    """`call`, a form of `fn`, with memory. Functions that create tensors take none; the others take one first."""
+def remembering(fn: Callable, call: Callable) -> Callable:
+    """`call`, a form of `fn`, with memory. `fn` creates tensors and takes none, or takes one first, called `input`, or
+    takes several: their annotations say so."""
     memo = native.Plans()
     dtypes.DECIDED.append(memo)
     MEMOS.append(memo)
-    remembered = functools.wraps(fn)((_creating if creates else _taking)(call, memo))
-    return native.front(remembered, memo, "recall", creates, entry=functools.partial(_entry, memo))
+    tensors = [name for name, kind in fn.__annotations__.items() if "Tensor" in str(kind) and name != "return"]
+    how, make = (0, _creating) if not tensors else (1, _taking) if tensors == ["input"] else (2, _taking_several)
+    remembered = functools.wraps(fn)(make(call, memo))
+    return native.front(remembered, memo, "recall", how, entry=functools.partial(_entry, memo, how))
 
 
 def _creating(call: Callable, memo: native.Plans) -> Callable:
@@ -79,9 +86,57 @@ def _taking(call: Callable, memo: native.Plans) -> Callable:
     return remembered
 
 
-def _entry(memo: native.Plans, *given: Any) -> tuple | None:
+def _taking_several(call: Callable, memo: native.Plans) -> Callable:
+    find = memo.get
+    seen: set = set()
+
+    def enter(args: tuple, kwargs: dict) -> Any:
+        if HANDLERS:
+            return call(*args, **kwargs)
+        given = _metas((*args, *kwargs.values()) if kwargs else args)
+        key = (*kwargs, given)
+        try:
+            plan, same = find(key) or _NOTHING
+            known = plan is not None and same(given)
+        except TypeError:
+            return call(*args, **kwargs)
+        if known:
+            return plan(*_tensors((*args, *kwargs.values()) if kwargs else args))
+        if key not in seen or "out" in kwargs:  # a number that is another one each time is not worth learning
+            if len(seen) >= PLAN_LIMIT:
+                seen.clear()
+            seen.add(key)
+            return call(*args, **kwargs)
+        return _learn_several(memo, key, call, given, args, kwargs)
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        return enter(args, kwargs)
+
+    return remembered
+
+
+def _metas(args: tuple) -> tuple:
+    """The arguments with the metadata of tensors in their places."""
+    return tuple([getattr(x, "_meta", x) for x in args])
+
+
+def _tensors(args: tuple) -> list:
+    return [x for x in args if hasattr(x, "_meta")]
+
+
+def _entry(memo: native.Plans, how: int, *given: Any) -> tuple | None:
     """What the native form of `enter` remembers of a call."""
     *tensors, args, kwargs = given
+    if how == 2:
+        names, given = tuple(kwargs), _metas((*args, *kwargs.values()))
+        try:
+            plan, same = memo.get((*names, given)) or _NOTHING
+        except TypeError:
+            return None
+        if plan is None or not same(given):
+            return None
+        named = [part for pair in zip(names, given[len(args) :]) for part in pair]
+        return True, given[: len(args)], tuple(named), plan
     first = tensors[0]._meta if tensors else devices.defaults[-1]
     try:
         plan, same = memo.get((first, args, *kwargs.items(), *map(type, kwargs.values()))) or _NOTHING
@@ -99,9 +154,31 @@ def _learn(memo: dict, key: tuple, call: Callable, tensors: tuple, args: tuple, 
     same = _check(args)
     if key in memo or same is None or not all(type(x) is int or type(x) in _PLAIN for x in kwargs.values()):
         return call(*tensors, *args, **kwargs)
+    return _recorded(memo, key, same, tensors, functools.partial(call, *tensors, *args, **kwargs))
+
+
+def _learn_several(memo: dict, key: tuple, call: Callable, given: tuple, args: tuple, kwargs: dict) -> Any:
+    same, tensors = _check(given), _tensors((*args, *kwargs.values()))
+    if key in memo or same is None:
+        return call(*args, **kwargs)
+    if len(set(map(id, tensors))) < len(tensors):  # which of its places does a tensor come from?
+        if any(x._meta.requires_grad for x in tensors):
+            return call(*args, **kwargs)
+        args = tuple([_apart(x) for x in args])
+        kwargs = {name: _apart(x) for name, x in kwargs.items()}
+        tensors = _tensors((*args, *kwargs.values()))
+    return _recorded(memo, key, same, tuple(tensors), functools.partial(call, *args, **kwargs))
+
+
+def _apart(x: Any) -> Any:
+    """Another tensor object over the same memory."""
+    return x.as_subclass(Tensor) if isinstance(x, Tensor) else x
+
+
+def _recorded(memo: dict, key: tuple, same: Callable, tensors: tuple, call: Callable) -> Any:
     recorder = Recorder()
     with dispatch.push(recorder):
-        result = call(*tensors, *args, **kwargs)
+        result = call()
     if len(memo) >= PLAN_LIMIT:
         memo.clear()
     plan = recorder.plan(tensors, result)
@@ -123,11 +200,16 @@ def _check(args: tuple) -> Callable[[tuple], bool] | None:
     kinds = tuple(map(type, args))
     if all(kind is int or kind in _PLAIN for kind in kinds):
         return lambda others: tuple(map(type, others)) == kinds
-    parts = [x for part in args for x in (part if type(part) is tuple else (part,))]
+    parts = [x for part in args for x in (part if type(part) in (tuple, Size) else (part,))]
     if all(type(x) in (int, float) and x == x or type(x) in _PLAIN for x in parts):
-        text = repr(args)  # tells 2.0 from 2 and 0.0 from -0.0, inside of a tuple, too
-        return lambda others: repr(others) == text
+        text = _text(args)
+        return lambda others: _text(others) == text
     return None
+
+
+def _text(args: tuple) -> str:
+    """Tells 2.0 from 2 and 0.0 from -0.0, inside of a tuple, too."""
+    return repr([x for x in args if type(x) is not Meta])
 
 
 def _any(args: tuple) -> bool:
@@ -155,24 +237,25 @@ class Recorder:
         return result
 
     def plan(self, tensors: tuple, result: Any) -> Callable | None:
-        """The function of the tensors that does what was recorded; None when that was more than one call."""
+        """The function of the tensors that does what was recorded; None where that may not be the same each time."""
         if not self.calls and tensors and result is tensors[0]:
-            return lambda input: input
+            return lambda input, *others: input
         if len(self.calls) != 1:
-            return None
+            return Steps(self.calls, tensors, result).function()
         op, operands, params, returned, meta = self.calls[0]
         plan = op.plans.get(plan_key(operands, params))
-        if plan is None or op.mutates or returned is not result or getattr(result, "_meta", None) is not meta:
+        if plan is None or returned is not result:
+            return Steps(self.calls, tensors, result).function()
+        if getattr(result, "_meta", None) is not meta:
             return None  # requires_grad_() changes a result, for instance
-        if op.counters is not None:
+        if op.counters is not None and not [x for x in operands if isinstance(x, Tensor)]:
             counters, take = op.counters(*params), default_generator.take
-            return lambda *input: plan(*take(counters))
-        if tensors and operands and operands[0] is tensors[0]:
-            numbers = operands[1:]
-            made = plan if not numbers else lambda input: plan(input, *numbers)
-        else:
-            numbers = operands
-            made = functools.partial(plan, *numbers) if not tensors else lambda input: plan(*numbers)
-            if not tensors and not op.random:
-                made = native.form("copy", made, result)  # the same each time, as the function looks at no element
-        return None if [x for x in numbers if isinstance(x, Tensor)] else made
+            return lambda *tensors: plan(*take(counters))
+        if len(operands) == len(tensors) and all(x is y for x, y in zip(operands, tensors)) and tensors:
+            return plan
+        if tensors or op.mutates:
+            return Steps(self.calls, tensors, result).function()
+        made = functools.partial(plan, *operands)
+        if not op.random:
+            made = native.form("copy", made, result)  # the same each time, as the function looks at no element
+        return None if [x for x in operands if isinstance(x, Tensor)] else made

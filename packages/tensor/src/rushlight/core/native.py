@@ -111,6 +111,16 @@ def front(call: Callable, plans: Plans, kind: str, *words: int, entry: Callable 
     return call
 
 
+class At(NamedTuple):
+    """An index operand: its strides over the walked shape, and the dimension of `size` that it picks from, whose
+    elements lie `step` apart (both in elements). `wraps`: negative indices count from the end."""
+
+    strides: tuple[int, ...]
+    size: int
+    step: int
+    wraps: bool
+
+
 LOOPS: set[Callable] = set()  # functions of arrays that small calls may turn into a row of numpy's loops
 
 

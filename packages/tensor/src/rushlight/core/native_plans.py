@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.core.meta import Meta
+from rushlight.core.native_indices import give, take
 from rushlight.core.native_loops import element_word, inner_loop, number_kind
 from rushlight.core.native_sequences import sequence
 from rushlight.core.op import Op
@@ -22,7 +23,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import calls_objects as c
 from rushlight.kernels.layout import merge_dims
 
-__all__ = ["copy", "cut", "fold", "join", "loop", "multiply", "sequence", "take", "update", "view"]
+__all__ = ["copy", "cut", "fold", "give", "join", "loop", "multiply", "sequence", "take", "update", "view"]
 
 _MOST_BYTES, _MOST_ZEROS = 4096, 65536  # of a template that is kept; of zeros, for which none is
 _MOST_REACH = 1 << 40  # of a view, in elements: no memory is touched, but some systems count it
@@ -192,27 +193,3 @@ def join(plan: Callable, metas: tuple[Meta, ...], dim: int, out: Meta) -> Callab
     for m in metas:
         words += [id(m), m.numel // blocks * out.dtype.itemsize]
     return native_function(c.JOIN, plan, tuple(words), out, dims, out.numpy, metas)
-
-
-def take(
-    plan: Callable, metas: tuple[Meta | None, ...], out: Meta, starts: np.ndarray, places: np.ndarray, step: int,
-    size: int, wraps: bool,
-) -> Callable:  # fmt: skip
-    """Blocks of a row-major operand 0, by the last operand; what lies between is None.
-
-    Block b of the result, which is so many elements as there are blocks, begins `starts[b] + step * i` elements from
-    the beginning, i being element `places[b]` of the index, which must be less than `size`.
-    """
-    m, index = metas[0], metas[-1]
-    if m is None or index is None or index.numpy != np.int64 or not (index.contiguous and m.contiguous):
-        return plan
-    if not out.numel or not out.contiguous or out.numpy is not m.numpy or out.numel * m.dtype.itemsize > _MOST_ZEROS:
-        return plan
-    bytes_of, dims = m.dtype.itemsize, np.array(out.shape, np.int64)
-    starts, places = np.ascontiguousarray(starts * bytes_of, np.int64), np.ascontiguousarray(places, np.int64)
-    words = (
-        id(m), id(m.numpy), id(index), id(index.numpy), len(metas) - 1, out.ndim, dims.ctypes.data,
-        starts.size, out.numel // starts.size * bytes_of, starts.ctypes.data, places.ctypes.data, step * bytes_of,
-        size, size if wraps else 0,
-    )  # fmt: skip
-    return native_function(c.TAKE, plan, words, out, m, index, m.numpy, index.numpy, dims, starts, places)

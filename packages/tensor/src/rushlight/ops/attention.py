@@ -11,6 +11,7 @@ from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import attention as cpu
@@ -133,6 +134,7 @@ def _spread(mask: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | Non
 
 
 @kernel(attention_op, "cpu")
+@of_loops
 def _attention(q, k, v, mask, scale: float, causal: bool):
     shape = (*q.shape[:-1], k.shape[-2])
     q, k, v = (checks.widened(x)[None] for x in (q, k, v)) if q.ndim == 2 else map(checks.widened, (q, k, v))
@@ -181,6 +183,7 @@ attention_backward_op = structured(
 
 
 @kernel(attention_backward_op, "cpu")
+@of_loops
 def _attention_backward(grad, q, k, v, mask, out, log_sum, scale: float, causal: bool):
     flat, half = q.ndim == 2, q.dtype.itemsize == 2
     arrays = [checks.widened(x) for x in (grad, q, k, v, out, log_sum)]
@@ -194,7 +197,7 @@ def _with_batch(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     return x if x.shape[:-2] == lead else x.expand(*lead, *x.shape[-2:])
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -12,6 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import pool_window as cpu
@@ -71,6 +72,7 @@ avg_pool_op = structured(
 
 
 @kernel(avg_pool_op, "cpu")
+@of_loops
 def _avg_pool(
     x: np.ndarray,
     kernel_size: tuple,
@@ -105,6 +107,7 @@ avg_pool_transpose_op = structured(
 
 
 @kernel(avg_pool_transpose_op, "cpu")
+@of_loops
 def _avg_pool_transpose(
     grad: np.ndarray,
     size: tuple,
@@ -153,7 +156,7 @@ def avg_pool_nd(
     return result.squeeze(0) if single else result
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Sizes,
@@ -166,7 +169,7 @@ def avg_pool1d(
     return avg_pool_nd(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@function(namespace="nn.functional", method=False)
+@function(namespace="nn.functional", method=False, memo=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -183,7 +186,7 @@ def avg_pool2d(
     return avg_pool_nd(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@function(namespace="nn.functional", method=False)
+@function(namespace="nn.functional", method=False, memo=True)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Sizes,

@@ -12,6 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import norm as cpu
@@ -80,6 +81,7 @@ batch_norm_op = structured(
 
 
 @kernel(batch_norm_op, "cpu")
+@of_loops
 def _batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float):
     x = checks.widened(x)
     weight, bias = (None if v is None else checks.widened(v) for v in (weight, bias))
@@ -117,6 +119,7 @@ batch_norm_backward_op = structured(
 
 
 @kernel(batch_norm_backward_op, "cpu")
+@of_loops
 def _batch_norm_backward(grad, x, weight, mean, variance, eps: float):
     grad, x = checks.widened(grad), checks.widened(x)
     weight = None if weight is None else checks.widened(weight)
@@ -178,7 +181,7 @@ def batch_norm_training(
     return result, mean, variance
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -308,7 +311,7 @@ def group_norm_parts(
     return result.to(input.dtype), mean.reshape(n, num_groups), variance.reshape(n, num_groups)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

@@ -12,6 +12,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import conv as cpu
@@ -152,6 +153,7 @@ conv_op = structured(
 
 
 @kernel(conv_op, "cpu")
+@of_loops
 def _conv(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> np.ndarray:
@@ -179,6 +181,7 @@ conv_weight_op = structured(
 
 
 @kernel(conv_weight_op, "cpu")
+@of_loops
 def _conv_weight(
     x, grad, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> np.ndarray:
@@ -243,7 +246,7 @@ def _convolve(
     return conv_op.apply((input.unsqueeze(0), weight, bias), (stride, padding, dilation, groups)).squeeze(0)
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -262,7 +265,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -287,7 +290,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def conv3d(
     input: Tensor,
     weight: Tensor,

@@ -30,7 +30,7 @@ def converted(
     return convert.apply((input,), (dtype, where, memory_format))
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`.
 

@@ -14,7 +14,7 @@ from rushlight.ops.create import from_numpy
 from rushlight.ops.linalg_norm import vector_norm_of
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """Norm of order p of `x1 - x2 + eps` over the last dimension: `(*, D)`, `(*, D)` -> `(*)`.
 
@@ -23,7 +23,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """`x1 . x2 / (max(|x1|, eps) max(|x2|, eps))` along `dim`: `(*a, D, *b)` twice -> `(*a, *b)`.
 

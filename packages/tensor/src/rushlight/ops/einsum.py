@@ -123,8 +123,8 @@ def _contract(x: Tensor, xs: list, y: Tensor, ys: list, keep: set) -> tuple[Tens
     return matmul_op.apply((left, right)).reshape([sizes[label] for label in order]), order
 
 
-@function(method=False, out=False)
-def einsum(*args: Any) -> Tensor:
+@function(method=False, out=False, memo=True)
+def einsum(*args: Tensor | str | Sequence) -> Tensor:
     """Sum of products in Einstein's notation: `einsum("ij,jk->ik", a, b)` is the matrix product.
 
     Labels of the equation name dimensions; those missing after `->` are summed over; `...` stands for dimensions that

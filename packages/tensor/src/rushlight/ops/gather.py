@@ -12,6 +12,7 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, contiguous_strides, meta
+from rushlight.core.native import At
 from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel, planner
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor, wrap
@@ -60,7 +61,7 @@ def _index_select(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     return taken("index_select", array, index.reshape(-1), dim, False)
 
 
-@function(out=APART)
+@function(out=APART, memo=True)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The parts of `input` at the places `index` (a vector) of dimension `dim`.
 
@@ -159,8 +160,14 @@ def _plan_gather(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callable 
 
     if not calls.installed():
         return run
-    begin = np.broadcast_to(starts, index.shape).reshape(-1)
-    return calls.form("take", run, metas, out, begin, np.arange(index.numel), stride, size, False)
+    strides, at = walk_along(input, index, dim)
+    return calls.form("take", run, metas, out, strides, {1: at})
+
+
+def walk_along(input: Meta, index: Meta, dim: int) -> tuple[tuple[int, ...], At]:
+    """The strides of an input over the shape of an index of its places along a dimension, and those of the index."""
+    strides = tuple([0 if d == dim else stride for d, stride in enumerate(input.strides)])
+    return strides, At(index.strides, input.shape[dim], input.strides[dim], False)
 
 
 @kernel(gather_op, "cpu")
@@ -181,7 +188,7 @@ def _gather(array: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     return array[along(index, dim)]
 
 
-@function(out=APART)
+@function(out=APART, memo=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements at `index` along dimension `dim`: `result[i][j] = input[index[i][j]][j]` for `dim=0`.
 
@@ -271,7 +278,7 @@ def _take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
     return array[np.unravel_index(np.where(index < 0, index + array.size, index), array.shape)]
 
 
-@function(out=APART)
+@function(out=APART, memo=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at `index`, counted through `input` in row-major order; the result has the shape of `index`.
 

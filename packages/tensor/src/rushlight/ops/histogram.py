@@ -17,6 +17,7 @@ from rushlight.kernels.cpu.native import WORTH
 from rushlight.kernels.cpu.search import searchsorted as native_search
 from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import tensor
+from rushlight.ops.inspect import result_type
 from rushlight.return_types import named
 
 _range = range  # histogram has an argument of this name
@@ -331,7 +332,7 @@ def _searchsorted(sequence: np.ndarray, x: Any, sorter: np.ndarray | None, right
     return np.asarray(found).astype(np.int32 if out_int32 else np.int64)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | Number,
@@ -344,8 +345,7 @@ def searchsorted(
     """The index at which each value would be inserted to keep the last dimension of `sorted_sequence` sorted.
 
     Before equal elements, after them for `right` (or `side="right"`). `sorter` sorts a sequence that is not. Shapes: a
-    1-dim sequence takes any input, else all but the last sizes must match. Raises RuntimeError when they do not, or the
-    dtypes differ.
+    1-dim sequence takes any input, else all but the last sizes must match. Raises RuntimeError when they do not.
 
     Example:
         >>> import rushlight
@@ -360,10 +360,18 @@ def searchsorted(
                 "searchsorted: side and right can't be set to opposites, got side of left while right was True"
             )
         right = side == "right"
-    return searchsorted_op.apply((sorted_sequence, input, sorter), (bool(right), bool(out_int32)))
+    return _searched(sorted_sequence, input, sorter, right, out_int32)
 
 
-@function(method=False)
+def _searched(sequence: Tensor, input: Tensor | Number, sorter: Tensor | None, right: bool, out_int32: bool) -> Tensor:
+    """The op's result for tensors whose dtypes may differ: they are compared as their common dtype."""
+    if hasattr(input, "_meta") and input.dtype is not sequence.dtype:
+        common = result_type(sequence, input)
+        sequence, input = sequence.to(common), input.to(common)
+    return searchsorted_op.apply((sequence, input, sorter), (bool(right), bool(out_int32)))
+
+
+@function(method=False, memo=True)
 def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The bucket of each value: `i` where `boundaries[i-1] < input <= boundaries[i]` (`<=` and `<` for `right`).
 
@@ -376,4 +384,4 @@ def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = F
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return searchsorted_op.apply((boundaries, input, None), (bool(right), bool(out_int32)))
+    return _searched(boundaries, input, None, right, out_int32)

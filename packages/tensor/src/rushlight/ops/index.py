@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from rushlight.core import dtypes, native
 from rushlight.core.declare import broadcast_shapes_of, structured
+from rushlight.core.eager import plan_kernel
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import At
 from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.out import APART
 from rushlight.core.tensor import Tensor, wrap
@@ -124,10 +125,31 @@ def plan_taken(
 
     if not native.installed() or not out.numel:
         return run
-    outer, inner = math.prod(input.shape[:dim]), math.prod(input.shape[dim + 1 :])
-    starts = np.repeat(np.arange(outer) * (size * inner), index.numel)
-    blocks = np.tile(np.arange(index.numel), outer)
-    return native.form("take", run, (input, *(None,) * others, index), out, starts, blocks, inner, size, wraps)
+    metas = (input, *(None,) * others, index)
+    return read_by_index(run, metas, out, {others + 1: index}, [None] * dim + [index], wraps)
+
+
+def read_by_index(
+    plan: Callable, metas: tuple, out: Meta, operands: dict[int, Meta], indices: Sequence[Meta | None], wraps: bool
+) -> Callable:
+    """The native form of the plan of `x[indices]`, the operands that are indices being these."""
+    strides, at = walked(metas[0], indices, out.ndim, wraps)
+    return native.form("take", plan, metas, out, strides, dict(zip(operands, at, strict=True)))
+
+
+def walked(input: Meta, indices: Sequence[Meta | None], ndim: int, wraps: bool) -> tuple[tuple[int, ...], list[At]]:
+    """The strides of `x` over the dimensions of `x[indices]`, and those of each index."""
+    common = max([index.ndim for index in indices if index is not None])
+    first = place_of(indices)  # type: ignore[arg-type]
+    rest = [input.strides[d] for d in range(input.ndim) if d >= len(indices) or indices[d] is None]
+    found = []
+    for d, index in enumerate(indices):
+        if index is not None:
+            own = [0 if size == 1 else stride for size, stride in zip(index.shape, index.strides)]
+            lead = (0,) * (first + common - index.ndim)
+            after = (0,) * (ndim - first - common)
+            found.append(At((*lead, *own, *after), input.shape[d], input.strides[d], wraps))
+    return (*rest[:first], *(0,) * common, *rest[first:]), found
 
 
 def place_of(indices: Sequence[np.ndarray | None]) -> int:
@@ -168,7 +190,10 @@ index_op = structured(
 def _plan_index(metas: tuple[Meta | None, ...], params: tuple, out: Meta) -> Callable | None:
     input, *indices = metas
     if any(m is not None for m in indices[:-1]) or indices[-1] is None or not indices[-1].ndim:
-        return None
+        operands = {k: m for k, m in enumerate(metas) if k and m is not None}
+        if not operands or not native.installed() or out.numel >= WORTH:
+            return None
+        return read_by_index(plan_kernel(index_op, metas, params, out), metas, out, operands, indices, True)
     return plan_taken("index", input, indices[-1], len(indices) - 1, True, out, len(indices) - 1)
 
 

@@ -92,7 +92,7 @@ index_fill_op = updating(
 )
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """A copy of `input` with `value` at the places `index` of dimension `dim`. Raises IndexError for indices out of
     range.
@@ -105,7 +105,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     return index_fill_op.apply((input, index, value), (check_dim("index_fill", dim, input.ndim),))
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def index_fill_(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """In-place form of `index_fill`."""
     return INPLACE[index_fill_op].apply((input, index, value), (check_dim("index_fill_", dim, input.ndim),))
@@ -138,7 +138,7 @@ index_copy_op = updating(
 )
 
 
-@function()
+@function(memo=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` with the parts of `source` at the places `index` of dimension `dim`.
 
@@ -147,7 +147,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return index_copy_op.apply((input, index, source), (check_dim("index_copy", dim, input.ndim),))
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """In-place form of `index_copy`."""
     return INPLACE[index_copy_op].apply((input, index, source), (check_dim("index_copy_", dim, input.ndim),))
@@ -193,7 +193,7 @@ def _times(name: str, source: Tensor, alpha: Number) -> Tensor:
     return source if alpha == 1 else (source * alpha).to(source.dtype)
 
 
-@function()
+@function(memo=True)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """A copy of `input` with `alpha` times the parts of `source` added at the places `index` of dimension `dim`; places
     may repeat.
@@ -210,7 +210,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     )
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """In-place form of `index_add`."""
     operands = (input, index, _times("index_add_", source, alpha))

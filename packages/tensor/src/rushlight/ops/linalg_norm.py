@@ -128,7 +128,7 @@ def vector_norm_of(name: str, x: Tensor, ord: int | float, dim: Dims, keepdim: b
     return vector_norm_op.apply((x,), (dims, bool(keepdim), float(ord) + 0.0))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, memo=True)
 def vector_norm(
     x: Tensor, ord: int | float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Tensor:
@@ -231,7 +231,7 @@ def _linalg_norm(
     return matrix_norm_of(name, A, ord, (0, 1) if dim is None else dim, keepdim)
 
 
-@function()
+@function(memo=True)
 def norm(
     input: Tensor, p: Order = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Tensor:

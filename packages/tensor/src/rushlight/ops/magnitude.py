@@ -27,6 +27,9 @@ extend_tensor("__abs__", abs)
 
 
 def _sign(x: Any) -> Any:
+    if x.dtype.kind == "f":
+        one, zero = x.dtype.type(1), x.dtype.type(0)
+        return np.where(x > 0, one, np.where(x < 0, -one, zero))
     return x if x.dtype.kind == "b" else np.subtract(x > 0, x < 0, dtype=x.dtype)
 
 

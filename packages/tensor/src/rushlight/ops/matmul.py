@@ -17,6 +17,7 @@ from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel, planner
 from rushlight.core.out import assign_out
 from rushlight.core.quiet import quiet
+from rushlight.core.results import finish
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import blas, gemm
 
@@ -95,7 +96,12 @@ def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _plan_matmul(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
     """Products of two matrices have their route chosen with the plan."""
     a, b = metas
-    if a.weak or b.weak or a.ndim < 2 or b.ndim < 2 or a.dtype in HALF:
+    if a.weak or b.weak or not (a.ndim and b.ndim) or a.dtype in HALF:
+        return None
+    if (a.ndim, b.ndim) != (2, 2) and a.numel * b.shape[-1] < SMALL:
+        run = lambda x, y: finish(quiet(np.matmul, x._array, y._array), out)  # noqa: E731 - one of several plans
+        return native.form("sequence", run, _of_matrices, metas, params, out, out.numpy)
+    if a.ndim < 2 or b.ndim < 2:
         return None
     work = max(a.numel * b.shape[-1], b.numel * a.shape[-2])
     if work < gemm.WORTH and a.ndim == b.ndim == 2 and _by_lines(a) and _by_lines(b):
@@ -104,6 +110,13 @@ def _plan_matmul(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable
         return None
     run = _prepared(a, b.shape, b.strides, None, out)
     return None if run is None else lambda x, y: wrap(run(x._array, y._array), out)
+
+
+def _of_matrices(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.matmul` with vectors as matrices of one row or one column."""
+    made = np.matmul(a.reshape(1, -1) if a.ndim == 1 else a, b.reshape(-1, 1) if b.ndim == 1 else b)
+    *lead, rows, columns = made.shape
+    return made.reshape((*lead, *(() if a.ndim == 1 else (rows,)), *(() if b.ndim == 1 else (columns,))))
 
 
 def _by_lines(m: Meta) -> bool:

@@ -116,6 +116,7 @@ layer_norm_backward_op = structured(
 
 
 @kernel(layer_norm_backward_op, "cpu")
+@of_loops
 def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
     grad, x = checks.widened(grad), checks.widened(x)
     weight = None if weight is None else checks.widened(weight)
@@ -159,7 +160,7 @@ def _layer_norm_root(
     return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -181,7 +182,7 @@ def layer_norm(
     return layer_norm_op.apply((input, weight, bias, eps), (dims,))[0]
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -220,7 +221,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     return input / (means.reshape(input.shape) * alpha + k) ** beta
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """`input / max(norm of order p along dim, eps)`. Raises IndexError for a dimension out of range."""
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -11,14 +12,16 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.copy import assign
-from rushlight.ops.copy import kept_format
-from rushlight.ops.create import from_numpy
 from rushlight.kernels.cpu.native import WORTH
 from rushlight.ops import open_places
+from rushlight.ops.allocation import check_number
+from rushlight.ops.copy import kept_format
+from rushlight.ops.create import from_numpy
 
 Number = bool | int | float | complex
 
@@ -53,12 +56,18 @@ pad_op = structured(
 
 
 @kernel(pad_op, "cpu")
+@of_loops
 def _pad(x: np.ndarray, value: Number, before: tuple, after: tuple) -> np.ndarray:
     shape = tuple([b + n + a for n, b, a in zip(x.shape, before, after)])
-    result = allocator.empty(shape, x.dtype)
-    assign(result, np.array(value).astype(x.dtype))
     source = tuple([slice(max(-b, 0), n - max(-a, 0)) for n, b, a in zip(x.shape, before, after)])
     target = tuple([slice(max(b, 0), size - max(a, 0)) for size, b, a in zip(shape, before, after)])
+    if prod(shape) < WORTH:
+        number = value if hasattr(value, "dtype") else np.array(value).astype(x.dtype)
+        result = np.full_like(x, number, shape=shape, order="C")
+        result[target] = x[source]
+        return result
+    result = allocator.empty(shape, x.dtype)
+    assign(result, np.array(value).astype(x.dtype))
     kept = x[source]
     if kept.size:
         assign(result[target], kept)
@@ -67,13 +76,14 @@ def _pad(x: np.ndarray, value: Number, before: tuple, after: tuple) -> np.ndarra
 
 def pad_constant(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
     """`input` padded with a number; `pad` lists (before, after) from the last dimension on."""
+    check_number(value, input.dtype.numpy)
     lead = input.ndim - len(pad) // 2
     before = (0,) * lead + tuple(pad[-2::-2])
     after = (0,) * lead + tuple(pad[::-2])
     return pad_op.apply((input, value), (before, after))
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, memo=True)
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
     """`input` padded with `value`; `pad` lists (before, after) from the last dimension on. Raises RuntimeError for a
     pad that does not fit."""
@@ -138,7 +148,7 @@ def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
         )
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, memo=True)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with elements added around it: `value`, mirrored (`reflect`), its edge (`replicate`), or its other end
     (`circular`).

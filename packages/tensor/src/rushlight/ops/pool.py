@@ -13,6 +13,7 @@ from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import pool_window as cpu
@@ -84,6 +85,7 @@ max_pool_op = structured(
 
 
 @kernel(max_pool_op, "cpu")
+@of_loops
 def _max_pool(x: np.ndarray, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool):
     x = checks.widened(x)
     out = pooled_sizes("max_pool", x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
@@ -255,7 +257,7 @@ def _define_max_pool(count: int) -> None:
         (f"max_pool{count}d", root_max_pool, ""),
     ):
         body.__doc__ = text
-        function(name=name, namespace=namespace, method=False, out=False)(body)
+        function(name=name, namespace=namespace, method=False, out=False, memo=True)(body)
     if count == 1:
         function(name="max_pool1d_with_indices", method=False, out=False)(max_pool_with_indices)
 

@@ -13,9 +13,11 @@ from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import contiguous_format, preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.copy import duplicate
+from rushlight.kernels.cpu.native import WORTH
 from rushlight.ops.copy import clone, kept_format
 from rushlight.ops.create import sizes
 from rushlight.ops.gather import index_select
@@ -45,8 +47,11 @@ flip_op = structured(
 
 
 @kernel(flip_op, "cpu")
+@of_loops
 def _flip(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    flipped = np.flip(array, dims)
+    flipped = array[(*[slice(None, None, -1 if d in dims else None) for d in range(array.ndim)], ...)]
+    if array.size < WORTH:
+        return flipped.copy()
     if array.flags.c_contiguous or 0 in array.strides:
         return duplicate(flipped)
     order = sorted(range(array.ndim), key=lambda d: -array.strides[d])  # memory is written in the order of the input's
@@ -71,7 +76,7 @@ def flip(input: Tensor, *args: Any, dims: Sequence[int] | None = None) -> Tensor
     return flip_op.apply((input,), (order if input.ndim else (),))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def fliplr(input: Tensor) -> Tensor:
     """A copy with the columns in reverse order. Raises RuntimeError for fewer than 2 dimensions."""
     if input.ndim < 2:
@@ -79,7 +84,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, 1)
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def flipud(input: Tensor) -> Tensor:
     """A copy with the rows in reverse order. Raises RuntimeError for a 0-dim tensor."""
     if input.ndim < 1:
@@ -87,7 +92,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy turned by k times 90 degrees in the plane of two dimensions, from the first towards the second.
 
@@ -130,7 +135,7 @@ def _rolled(input: Tensor, shift: int, dim: int) -> Tensor:
     return cat_op.apply((sliced(input, dim, cut, size), sliced(input, dim, 0, cut)), (dim,))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
     """A copy with the elements moved by `shifts` places along `dims`, round the end; without dims through all of them
     in a row.
@@ -163,7 +168,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] =
 # Repeating
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def repeat(input: Tensor, *args: Any, repeats: Sequence[int] | None = None) -> Tensor:
     """A copy repeated so many times along each dimension; more numbers than dimensions add dimensions in front.
 

@@ -13,10 +13,11 @@ from rushlight.core.dtypes import dtype
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import extend_tensor, function, store
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu import axes, native
 from rushlight.kernels.cpu import scan as cpu
 from rushlight.ops.reduction import accumulator_dtype
 from rushlight.return_types import named
@@ -34,9 +35,9 @@ def _wide(dtype: dtype) -> np.dtype:
 def _accumulate(ufunc: np.ufunc, x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
     if x.ndim == 0:
         return x.astype(dtype.numpy)
-    x = np.flip(x, dim) if reverse else x
+    x = axes.backward(x, dim) if reverse else x
     result = ufunc.accumulate(x, axis=dim, dtype=_wide(dtype)).astype(dtype.numpy, copy=False)
-    return np.flip(result, dim) if reverse else result
+    return axes.backward(result, dim) if reverse else result
 
 
 def _infer_scan(input: Meta, *, dim: int, dtype: dtype, reverse: bool) -> Meta:
@@ -64,6 +65,7 @@ cumprod_op = structured(
 
 
 def _scan(ufunc: np.ufunc) -> Callable:
+    @of_loops
     def scan(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
         if x.size >= native.WORTH and x.ndim:
             found = cpu.accumulate(ufunc, x.astype(dtype.numpy, copy=False), dim, reverse)

@@ -253,7 +253,7 @@ def fill_like(value: Number, like: Tensor) -> Tensor:
     return filled((), value, like.dtype, like.device)
 
 
-@function()
+@function(memo=True)
 def scatter(
     input: Tensor,
     dim: int,
@@ -278,7 +278,7 @@ def scatter(
     return _written(False, "scatter", input, dim, index, src, value, reduce)
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def scatter_(
     input: Tensor,
     dim: int,
@@ -292,7 +292,7 @@ def scatter_(
     return _written(True, "scatter_", input, dim, index, src, value, reduce)
 
 
-@function()
+@function(memo=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of `input` with `src` added at the places `index` along `dim`; shapes and errors as for `scatter`.
 
@@ -304,13 +304,13 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return scatter_add_op.apply((input, index, src), (check_dim("scatter_add", dim, input.ndim),))
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """In-place form of `scatter_add`."""
     return INPLACE[scatter_add_op].apply((input, index, src), (check_dim("scatter_add_", dim, input.ndim),))
 
 
-@function()
+@function(memo=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -328,7 +328,7 @@ def scatter_reduce(
     )
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def scatter_reduce_(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -359,7 +359,7 @@ def _index_reduce(
     return op.apply((input, _wide(input, index, source, at), source), (at, reduce, bool(include_self)))
 
 
-@function()
+@function(memo=True)
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -371,7 +371,7 @@ def index_reduce(
     return _index_reduce(False, "index_reduce", input, dim, index, source, reduce, include_self)
 
 
-@function(out=False, public=False)
+@function(out=False, public=False, memo=True)
 def index_reduce_(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

@@ -94,7 +94,7 @@ def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndar
     return axes.backward(x.shape[dim] - 1 - mirrored, dim)
 
 
-@function()
+@function(memo=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions along `dim` of the elements in order; NaN counts as the largest number.
 
@@ -108,7 +108,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return argsort_op.apply((input,), (check_dim("argsort", dim, input.ndim), bool(descending), bool(stable)))
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements along `dim` in order and where they came from: a named tuple (values, indices).
 
@@ -180,7 +180,7 @@ def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.nd
     return on_threads(sorted_first if k * 4 > size else first, x, dim, k)
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The `k` largest (or smallest) elements along `dim` and their positions: a named tuple (values, indices).
 
@@ -231,7 +231,7 @@ def _kthvalue(x: np.ndarray, k: int, dim: int) -> np.ndarray:
     )
 
 
-@function(out=APART)
+@function(out=APART, memo=True)
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The `k`-th smallest element along `dim` (counted from 1) and its position: a named tuple (values, indices).
 
@@ -307,7 +307,7 @@ def _median(name: str, whole: Op, along: Op, input: Tensor, dim: int | None, kee
     return chosen(name, input, along.apply((input,), (d,)), d, keepdim)
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` with its position: a named tuple (values, indices).
 
@@ -321,7 +321,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("median", median_op, median_position_op, input, dim, keepdim)
 
 
-@function(out=EXACT)
+@function(out=EXACT, memo=True)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN, as `median`; NaN where all are."""
     return _median("nanmedian", nanmedian_op, nanmedian_position_op, input, dim, keepdim)

@@ -8,6 +8,7 @@ from rushlight.core.declare import updating
 from rushlight.core.errors import check_dim, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import INPLACE, ErrorSample, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.triangle import clear_triangle
@@ -22,10 +23,12 @@ def _check_triangle(input: Meta, *, diagonal: int) -> None:
         raise RuntimeError(f"tril: input tensor must have at least 2 dimensions, got shape {shape_text(input.shape)}")
 
 
+@of_loops
 def _tril(array: np.ndarray, diagonal: int) -> None:
     clear_triangle(array, diagonal + 1, upper=True)
 
 
+@of_loops
 def _triu(array: np.ndarray, diagonal: int) -> None:
     clear_triangle(array, diagonal, upper=False)
 

@@ -15,6 +15,7 @@ from rushlight.kernels.cpu import allocator, flash, flash_backward, native
 from rushlight.kernels.cpu.pool import get_num_threads, parallel_for
 
 BLOCK_BYTES = 1 << 19  # scores of a block
+FEW = 1 << 15  # products of queries and keys below which all of them are one block
 _PARALLEL_BYTES = 1 << 20  # from so much on all scores together are worth waking other threads for
 
 
@@ -90,7 +91,7 @@ _PROBABILITIES = f"""def kernel(lo, hi, layout, x, log_sum):
 
 def _scores(q: np.ndarray, k: np.ndarray, mask: np.ndarray | None, scale: float) -> np.ndarray:
     """Scores of a block; what the mask hides is -inf."""
-    scores = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    scores = np.matmul(q * scale, k.swapaxes(-1, -2))
     if mask is not None:
         if mask.dtype == bool:
             np.copyto(scores, scores.dtype.type(-np.inf), where=~mask)
@@ -119,15 +120,15 @@ def _softmax(scores: np.ndarray, first: int, causal: bool) -> np.ndarray:
     if causal:
         _hide_later(scores, first)
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    top[np.isneginf(top)] = 0
+    np.copyto(top, 0, where=top == -np.inf)
     scores -= top
     np.exp(scores, out=scores)
     total = scores.sum(axis=-1, keepdims=True)
     empty = total == 0
-    total[empty] = 1
+    np.copyto(total, 1, where=empty)
     scores /= total
     top += np.log(total)
-    top[empty] = np.inf
+    np.copyto(top, np.inf, where=empty)
     return top
 
 
@@ -160,6 +161,10 @@ def attention(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`softmax(q @ k.T * scale + mask) @ v` of arrays (N, *, rows, features), and the log-sum of each row (inf where
     all is masked)."""
+    if prod(q.shape) * k.shape[-2] < FEW:
+        scores = _scores(q, k, mask, scale)
+        log_sum = _softmax(scores, 0, causal)
+        return np.matmul(scores, v), log_sum
     out = _empty((*q.shape[:-1], v.shape[-1]), q.dtype, q.strides[-3] < q.strides[-2])
     log_sum = np.empty((*q.shape[:-1], 1), q.dtype)
     if flash.takes(q, k, v, mask):
@@ -180,6 +185,18 @@ def attention(
     return out, log_sum
 
 
+def _backward_of_few(grad, q, k, v, mask, out, log_sum, scale, causal):
+    """`attention_backward` as a few loops over all of the scores."""
+    p = _scores(q, k, mask, scale)
+    _probabilities(p, log_sum, 0, causal)
+    grad_v = np.matmul(p.swapaxes(-1, -2), grad)
+    by_score = np.matmul(grad, v.swapaxes(-1, -2))
+    by_score -= ((p * by_score) if out is None else (grad * out)).sum(axis=-1, keepdims=True)
+    by_score *= p
+    by_score *= scale
+    return np.matmul(by_score, k), np.matmul(by_score.swapaxes(-1, -2), q), grad_v
+
+
 def attention_backward(
     grad: np.ndarray,
     q: np.ndarray,
@@ -193,6 +210,8 @@ def attention_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of `attention` by q, k and v. Without `out` (rounded to a half type, say) the same sums come from the
     probabilities."""
+    if prod(q.shape) * k.shape[-2] < FEW:
+        return _backward_of_few(grad, q, k, v, mask, out, log_sum, scale, causal)
     grad_q, grad_k, grad_v = (_empty(x.shape, x.dtype, True) for x in (q, k, v))
     if out is not None and grad.dtype == q.dtype and flash.takes(q, k, v, mask) and grad.flags.aligned:
         grads = (grad_q, grad_k, grad_v)

@@ -18,6 +18,8 @@ import numpy as np
 
 from rushlight.kernels.cpu import gemm, gemm_kernels, gemv, pool
 
+# Multiply-adds below which choosing a route costs more than the wrong one.
+SMALL = 1 << 15
 # Multiply-adds per piece: about 40 us of work, so that handing it over (3..6 us) does not show.
 PIECE = 2_000_000
 # Multiply-adds from which on a product counts as large. With AVX2, OpenBLAS does 90 to 93 Gflop/s of 103 on large
@@ -33,7 +35,9 @@ def matmul(
 ) -> np.ndarray:
     """`np.matmul(a, b, out=out)` on all threads; plus `added`, of the same dtype and a shape that broadcasts to the
     result's."""
-    if a.ndim < 2 or b.ndim < 2:
+    if a.size * b.shape[-1] < SMALL:
+        result = np.matmul(a, b, out=out)
+    elif a.ndim < 2 or b.ndim < 2:
         result = _with_vector(a, b, out)
     elif out is None and (a.ndim == b.ndim == 2) and (a.shape[0] == 1 or b.shape[1] == 1):
         result = (_with_vector(a[0], b, None) if a.shape[0] == 1 else _with_vector(a, b[:, 0], None)).reshape(

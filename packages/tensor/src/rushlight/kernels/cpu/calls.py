@@ -13,7 +13,7 @@ last reference is given back, so what is read before and needed after is held.
 from __future__ import annotations
 
 from rushlight.kernels.cpu.calls_fronts import adopt, enter, pick, recall
-from rushlight.kernels.cpu.calls_indices import take
+from rushlight.kernels.cpu.calls_indices import give, take
 from rushlight.kernels.cpu.calls_loops import loop, update
 from rushlight.kernels.cpu.calls_objects import (
     CALL,
@@ -22,6 +22,7 @@ from rushlight.kernels.cpu.calls_objects import (
     DATA,
     ENTER,
     FOLD,
+    GIVE,
     JOIN,
     LOOP,
     MULTIPLY,
@@ -71,6 +72,8 @@ def answer(self, args, count):
         made = sequence(record, table, self, args, count)
     elif what == TAKE:
         made = take(record, table, self, args, count)
+    elif what == GIVE:
+        made = give(record, table, self, args, count)
     else:
         made = adopt(record, table, self, args, count)
     if made == PYTHON:

@@ -121,30 +121,48 @@ def enter(record, table, self, args, count):
     return missed(table, self, place, args, count)
 
 
-# RECALL: a function with memory. An entry is (meta or device, args, keywords one after the other, plan).
-CREATES = 3
+# RECALL: a function with memory. An entry is (first, args, keywords one after the other, plan); among args and
+# keywords the metas of tensors stand in their places. HOW says what a function takes: no tensor (first is the device),
+# one first, several (first is True).
+HOW = 3
+CREATES, TAKES_FIRST, TAKES_SEVERAL = range(3)
+MOST_TENSORS = 16
 
 
 def recall(record, table, self, args, count):
     """Find what a function made of such arguments, and make it again.
 
-    The arguments are the tensor, unless the function creates one, a tuple and a dictionary. Item 4 of self is the list
-    of default devices.
+    The arguments are the first tensor, if that is told apart, a tuple and a dictionary. Item 4 of self is the list of
+    default devices.
     """
     if not no_handlers(table):
         return PYTHON
-    creates = word(record + 8 * CREATES)
-    positional, keywords = word(args + 8 * (1 - creates)), word(args + 8 * (2 - creates))
-    if creates:
-        defaults = item(self, 4)
-        first = word(word(defaults + LIST_ITEMS) + 8 * (word(defaults + LENGTH) - 1))
-    else:
+    how, given, tensors = word(record + 8 * HOW), stack(16), 0
+    if how == TAKES_FIRST:
         if not is_tensor(table, word(args)):
             return PYTHON
         first = word(word(args) + known(table, META_SLOT))
+        put_word(given, word(args))
+        tensors = 1
+    elif how == CREATES:
+        defaults = item(self, 4)
+        first = word(word(defaults + LIST_ITEMS) + 8 * (word(defaults + LENGTH) - 1))
+    else:
+        first = known(table, TRUE)
+    rest = args + 8 * (how == TAKES_FIRST)
+    positional, keywords = word(rest), word(rest + 8)
     mixed = (first >> 4) + word(keywords + LENGTH)
+    if word(positional + LENGTH) + word(keywords + LENGTH) >= MOST_TENSORS:
+        return PYTHON
     for k in range(word(positional + LENGTH)):
-        mixed = 5 * mixed + digest(table, item(positional, k))
+        x = item(positional, k)
+        mixed = 5 * mixed + digest(table, x)
+        tensors += noted(table, x, given + 8 * tensors)
+    at = stack(3)
+    put_word(at, 0)
+    for _ in range(word(keywords + LENGTH)):
+        call(known(table, NEXT_ITEM), keywords, at, at + 8, at + 16)
+        tensors += noted(table, word(at + 16), given + 8 * tensors)
     place = mixed & word(record + 8 * MASK)
     entry = entry_at(self, place)
     if (
@@ -152,8 +170,16 @@ def recall(record, table, self, args, count):
         and same_items(table, positional, word(entry + 8))
         and same_keywords(table, keywords, word(entry + 16))
     ):
-        return found(table, word(entry + 24), args, 1 - creates)
+        return found(table, word(entry + 24), given, tensors)
     return missed(table, self, place, args, count)
+
+
+def noted(table, x, place):
+    """Write a tensor down; is it one?"""
+    if not is_tensor(table, x):
+        return False
+    put_word(place, x)
+    return True
 
 
 def digest(table, x):
@@ -162,7 +188,7 @@ def digest(table, x):
     if kind == known(table, INT):
         return half(x + DIGITS)
     if not is_tuple(table, kind):
-        return x >> 4
+        return (word(x + known(table, META_SLOT)) if is_tensor(table, x) else x) >> 4
     mixed = word(x + LENGTH)
     for k in range(mixed):
         inner = item(x, k)
@@ -176,12 +202,13 @@ def is_tuple(table, kind):
 
 
 def same(table, a, b):
-    """Are they one object, or equal ints or floats of one type? Then they mean the same to every function."""
+    """Are they one object, equal ints or floats of one type, or a tensor and its meta? Then they mean the same to every
+    function."""
     if a == b:
         return True
     kind = word(a + TYPE)
     if kind != word(b + TYPE):
-        return False
+        return is_tensor(table, a) and word(a + known(table, META_SLOT)) == b
     if kind == known(table, INT):
         return half(a + DIGITS) == half(b + DIGITS) and is_true(call(known(table, EQUAL), a, b, 2))
     return kind == known(table, FLOAT) and word(a + FLOAT_VALUE) == word(b + FLOAT_VALUE)

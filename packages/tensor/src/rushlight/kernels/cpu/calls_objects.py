@@ -22,7 +22,7 @@ SUPERCLASS = 256  # of a type, `tp_base`
 
 # The first words of every record, and the kinds of calls.
 CALL, TABLE = range(2)
-ENTER, RECALL, PICK, ADOPT, LOOP, UPDATE, VIEW, COPY, CUT, FOLD, MULTIPLY, JOIN, SEQUENCE, TAKE = range(14)
+ENTER, RECALL, PICK, ADOPT, LOOP, UPDATE, VIEW, COPY, CUT, FOLD, MULTIPLY, JOIN, SEQUENCE, TAKE, GIVE = range(15)
 
 PYTHON = 1  # what the functions below return in the place of a reference when Python has to answer
 

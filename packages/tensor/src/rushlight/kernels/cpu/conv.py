@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.kernels.cpu import conv_native, depthwise
-from rushlight.kernels.cpu.blas import matmul
+from rushlight.kernels.cpu.blas import SMALL, matmul
 
 # Columns are made for so many samples at a time that they stay in the cache between the gathering and the product.
 COLUMN_BYTES = 1 << 20
@@ -34,7 +34,7 @@ def padded(x: np.ndarray, padding: tuple[int, ...]) -> np.ndarray:
     if not any(padding):
         return x
     size = x.shape[2:]
-    result = np.zeros(x.shape[:2] + tuple([s + 2 * p for s, p in zip(size, padding)]), x.dtype)
+    result = np.zeros_like(x, shape=x.shape[:2] + tuple([s + 2 * p for s, p in zip(size, padding)]))
     result[_inside(size, padding)] = x
     return result
 
@@ -47,12 +47,14 @@ def windows(
     x: np.ndarray, kernel: tuple[int, ...], out: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> np.ndarray:
     """A view (N, C, *kernel, *out) of padded `x`: element k of the window at each output position."""
-    steps = x.strides[2:]
-    return as_strided(
-        x,
-        x.shape[:2] + kernel + out,
-        x.strides[:2] + tuple([s * d for s, d in zip(steps, dilation)]) + tuple([s * t for s, t in zip(steps, stride)]),
-    )
+
+
+    def taken(x: np.ndarray) -> np.ndarray:
+        steps = x.strides[2:]
+        inner = tuple([s * d for s, d in zip(steps, dilation)]) + tuple([s * t for s, t in zip(steps, stride)])
+        return as_strided(x, x.shape[:2] + kernel + out, x.strides[:2] + inner)
+
+    return taken(x) if isinstance(x, np.ndarray) else x.part(taken)  # a stand-in, see `core.native_notes`
 
 
 def conv(
@@ -69,12 +71,12 @@ def conv(
     n, channels, filters, kernel = x.shape[0], x.shape[1], w.shape[0], w.shape[2:]
     if conv_native.usable(x, n * channels * prod(kernel) * prod(out)):
         return conv_native.conv(x, w, bias, out, stride, padding, dilation, groups)
-    if _is_product(kernel, stride, padding, groups) and x.flags.c_contiguous:
+    if _is_product(kernel, stride, padding, groups) and (x.size < SMALL or x.flags.c_contiguous):
         product = matmul(w.reshape(filters, channels), x.reshape(n, channels, prod(out)))
         return _biased(product.reshape(n, filters, *out), bias)
     if channels == groups == filters:
         return _biased(depthwise.conv(padded(x, padding), w, out, stride, dilation), bias)
-    result = np.empty((n, groups, filters // groups, prod(out)), x.dtype)
+    result = np.empty_like(x, shape=(n, groups, filters // groups, prod(out)), order="C")
     rows = w.reshape(1, groups, filters // groups, channels // groups * prod(kernel))
     xp = padded(x, padding)
     for lo, hi in _blocks(n, channels * prod(kernel) * prod(out) * x.itemsize):

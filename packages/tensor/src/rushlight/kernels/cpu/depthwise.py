@@ -24,7 +24,7 @@ def _by_channel(w: np.ndarray) -> np.ndarray:
 
 def conv(xp: np.ndarray, w: np.ndarray, out: Sizes, stride: Sizes, dilation: Sizes) -> np.ndarray:
     """Padded (N, C, *size) with filters (C, 1, *kernel): (N, C, *out)."""
-    result = np.zeros((*xp.shape[:2], *out), xp.dtype)
+    result = np.zeros_like(xp, shape=(*xp.shape[:2], *out))
     for tap, part in taps(w.shape[2:], out, stride, dilation):
         result += xp[part] * _by_channel(w)[(slice(None), *tap)]
     return result
@@ -32,7 +32,7 @@ def conv(xp: np.ndarray, w: np.ndarray, out: Sizes, stride: Sizes, dilation: Siz
 
 def transpose(grad: np.ndarray, w: np.ndarray, full: Sizes, stride: Sizes, dilation: Sizes) -> np.ndarray:
     """The transpose of `conv` by its padded input of spatial size `full`."""
-    result = np.zeros((*grad.shape[:2], *full), grad.dtype)
+    result = np.zeros_like(grad, shape=(*grad.shape[:2], *full))
     for tap, part in taps(w.shape[2:], grad.shape[2:], stride, dilation):
         result[part] += grad * _by_channel(w)[(slice(None), *tap)]
     return result

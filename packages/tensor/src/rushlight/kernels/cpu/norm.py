@@ -190,15 +190,23 @@ def layer_norm_backward(
         return out, by_weight.sum(axis=0), by_bias.sum(axis=0)
     normal = rows - mean
     normal *= rstd
-    by_weight = np.einsum("ij,ij->j", grad, normal)
+    by_weight = _sum_of_products("ij,ij->j", grad, normal)
     by_bias = grad.sum(axis=0)
     by_input = grad * weight.reshape(-1) if weight is not None else grad.copy()
-    along = np.einsum("ij,ij->i", by_input, normal)[:, None] / rows.dtype.type(max(size, 1))
+    along = _sum_of_products("ij,ij->i", by_input, normal).reshape(-1, 1) / rows.dtype.type(max(size, 1))
     normal *= along
     normal += by_input.mean(axis=1, keepdims=True)
     by_input -= normal
     by_input *= rstd
     return by_input, by_weight, by_bias
+
+
+def _sum_of_products(labels: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.einsum`, which needs no memory for the products, or two loops where there are few."""
+    if a.size >= native.WORTH:
+        return np.einsum(labels, a, b)
+    operand, _, kept = labels.replace(",", "->").split("->")
+    return (a * b).sum(axis=tuple([d for d, label in enumerate(operand) if label not in kept]))
 
 
 def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
@@ -226,8 +234,8 @@ def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None
         return out, mean, variance
     mean = x.mean(axis=(0, 2))
     result = x - mean[:, None]
-    variance = np.einsum("ncl,ncl->c", result, result) / x.dtype.type(max(samples * size, 1))
-    scale = 1 / np.sqrt(variance + x.dtype.type(eps))
+    variance = _sum_of_products("ncl,ncl->c", result, result) / x.dtype.type(max(samples * size, 1))
+    scale = 1 / np.sqrt(variance + eps)
     if weight is not None:
         scale *= weight
     result *= scale[:, None]
@@ -265,10 +273,10 @@ def batch_norm_backward(
         )
         return out, by_weight, by_bias
     count = x.dtype.type(max(samples * size, 1))
-    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    rstd = 1 / np.sqrt(variance + eps)
     normal = x - mean[:, None]
     normal *= rstd[:, None]
-    by_weight = np.einsum("ncl,ncl->c", grad, normal)
+    by_weight = _sum_of_products("ncl,ncl->c", grad, normal)
     by_bias = grad.sum(axis=(0, 2))
     normal *= (by_weight / -count)[:, None]
     normal += grad

@@ -47,8 +47,8 @@ def max_pool(
         return found
     size = x.shape[2:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    values = np.full((*x.shape[:2], *out), lowest, x.dtype)
-    indices = np.full(values.shape, -1, np.int64)
+    values = np.full_like(x, lowest, shape=(*x.shape[:2], *out))
+    indices = np.full_like(values, -1, dtype=np.int64)
     position = np.arange(int(np.prod(size)), dtype=np.int64).reshape(size)
     for tap in np.ndindex(*kernel):
         slices = _tap_slices(tap, out, size, stride, padding, dilation)
@@ -94,7 +94,7 @@ def avg_pool(
     found = pool_native.avg_pool(x, _dense_windows(x.shape[2:], kernel, out, stride, padding), out, divisors)
     if found is not None:
         return found
-    result = np.zeros((*x.shape[:2], *out), x.dtype)
+    result = np.zeros_like(x, shape=(*x.shape[:2], *out))
     for tap in np.ndindex(*kernel):
         slices = _tap_slices(tap, out, x.shape[2:], stride, padding, (1,) * len(out))
         if slices is not None:
@@ -117,7 +117,7 @@ def avg_pool_transpose(
     if found is not None:
         return found
     share = grad / _product(divisors, grad.dtype)
-    result = np.zeros((*grad.shape[:2], *size), share.dtype)
+    result = np.zeros_like(share, shape=(*grad.shape[:2], *size))
     for tap in np.ndindex(*kernel):
         slices = _tap_slices(tap, grad.shape[2:], size, stride, padding, (1,) * len(size))
         if slices is not None:
