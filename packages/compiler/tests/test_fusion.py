@@ -257,6 +257,18 @@ def test_kernels_of_other_wirings_and_dtypes_are_different():
     assert len({kernel(*kind) for kind in [*kinds, *kinds]}) == len(kinds)
 
 
+@pytest.mark.parametrize("dtype", [rushlight.float16, rushlight.bfloat16])
+def test_numbers_beside_half_types_are_those_of_eager(dtype):
+    x, third = rushlight.tensor([0.1, 0.3, 1e-3, 2.7, 100.0]).to(dtype), rushlight.tensor(1 / 3)
+
+    def steps(x, third):
+        far = rushlight.where(x > 0.3, x * 0.1, third / x)
+        return far, (far - third) / 1e5, rushlight.where(x == rushlight.tensor(0.1), x, 0.7), x <= third
+
+    for found, wanted in zip(rushlight.compile(steps)(x, third), steps(x, third)):
+        assert found.tolist() == wanted.tolist() and found.dtype is wanted.dtype
+
+
 def test_equal_graphs_have_equal_groups():
     def sizes():
         graph = Graph()

@@ -168,3 +168,16 @@ def test_integers_beyond_int64():
         with pytest.raises(error):
             tensor(data, dtype=dtype)
     assert tensor([-1], dtype=rushlight.uint8).tolist() == [255]  # as PyTorch does, for all unsigned ones but uint64
+
+
+def test_tensors_of_one_element_are_numbers_in_lists():
+    one = rushlight.tensor([1.5])
+    assert rushlight.tensor([one, 2, one[None]]).tolist() == [1.5, 2, 1.5]
+    assert rushlight.tensor([[one], [one[0]]]).tolist() == [[1.5], [1.5]]
+    assert rushlight.tensor([rushlight.arange(2), rushlight.arange(2)]).tolist() == [[0, 1], [0, 1]]
+
+
+def test_searches_compare_dtypes_in_their_common_one():
+    edges = rushlight.tensor([1, 2, 3])
+    assert rushlight.searchsorted(edges, rushlight.tensor([1.5, 2.5, -1])).tolist() == [1, 2, 0]
+    assert rushlight.bucketize(edges, rushlight.tensor([1.5, 2.5], dtype=rushlight.float64)).tolist() == [0, 1, 2]

@@ -192,3 +192,29 @@ def test_the_default_dtype_is_asked_for_each_time():
     finally:
         rushlight.set_default_dtype(rushlight.float32)
     assert seen == [{rushlight.float32}, {rushlight.float64}, {rushlight.float16}, {rushlight.float32}]
+
+
+@pytest.mark.parametrize("dtype", [rushlight.float16, rushlight.bfloat16])
+def test_half_types_see_numbers_and_0_dim_tensors_as_float32(dtype):
+    x = rushlight.linspace(0.001, 3, 50).to(dtype)
+    wide = x.float()
+    for number in (0.1, 1 / 3, 1e5, 2.1):
+        for other in (number, rushlight.tensor(number)):
+            assert (x * other == (wide * other).to(dtype)).all() and (other / x == (other / wide).to(dtype)).all()
+            assert (x / other == (wide / other).to(dtype)).all() and (x - other == (wide - other).to(dtype)).all()
+            assert (x.clone().mul_(other) == (wide * other).to(dtype)).all()
+            assert x.to(dtype).eq(other).equal(x == rushlight.tensor(number).to(dtype))
+    assert rushlight.tensor([0.1]).to(dtype) == 0.1 and rushlight.tensor([0.1]).to(dtype) == rushlight.tensor(0.1)
+
+
+def test_bounds_outside_the_range_of_integers():
+    x, y = rushlight.tensor([0, 200], dtype=rushlight.uint8), rushlight.tensor([-100, 100], dtype=rushlight.int8)
+    assert x.clamp(-1, 300).tolist() == x.clamp(min=-1).tolist() == x.clone().clamp_(max=300).tolist() == [0, 200]
+    assert y.clamp(-300, 50).tolist() == [-100, 50] and y.clamp_max(300).equal(y) and y.clamp_min(-300).equal(y)
+    for call in (
+        lambda: x.clamp(300), lambda: y.clamp_max(-300), lambda: x.clamp_max(-1), lambda: y.clamp_min(300),
+        lambda: rushlight.where(x > 1, x, 300), lambda: rushlight.where(x > 1, 300, x),
+        lambda: rushlight.threshold(x, 1, 300), lambda: rushlight.constant_pad_nd(x, (1, 1), 300),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="overflow|than all numbers"):
+            call()

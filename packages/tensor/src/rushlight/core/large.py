@@ -16,6 +16,7 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.meta import Meta
 from rushlight.core.op import Op
+from rushlight.core.quiet import quiet
 from rushlight.core.results import allocation
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.allocator import Loan
@@ -77,9 +78,9 @@ def arguments(metas: tuple, compute: np.dtype) -> Callable[[tuple], list[np.ndar
 
 
 def _number(x: Any, dtype: np.dtype) -> np.ndarray:
-    if type(x) is float and dtype.kind == "f" and -1e38 < x < 1e38:  # numpy has no cause to warn
+    if type(x) is float and dtype.kind == "f" and -6e4 < x < 6e4:  # numpy has no cause to warn
         return np.array(x, dtype)
-    return np.array(x).astype(dtype)  # integers wrap around, as in PyTorch
+    return quiet(np.array(x).astype, dtype)  # integers wrap around, as in PyTorch
 
 
 class NativeLoop:

@@ -34,10 +34,13 @@ def _caster(compute: np.dtype, m: Meta | None) -> Callable | None:
         kind = compute.type
         if compute.kind in "iu":
             return lambda x: np.array(x).astype(compute)[()]  # wraps around, as in PyTorch
-        return kind
+        if compute.kind == "f" and compute.itemsize < 8:
+            most = float(np.finfo(compute).max)
+            return lambda x: kind(x) if -most < x < most else local.run(kind, x)  # numpy would warn of infinity
+        return kind if compute.itemsize == 8 and compute.kind == "f" else lambda x: local.run(kind, x)
     if m.numpy == compute:
         return None
-    return lambda x: x._array.astype(compute)
+    return lambda x: local.run(x._array.astype, compute)
 
 
 def beside(ufunc: np.ufunc, number: Any) -> Callable:
@@ -124,13 +127,24 @@ def _composed_plan(function: Callable, casters: list, out: Meta) -> Callable:
     return run
 
 
+def rounds_operands(op: Op, common: dtypes.dtype) -> bool:
+    """Do numbers, and tensors of other dtypes, become half ones before a call sees them beside half tensors?
+
+    Comparisons say yes, so that `x == 0.1` is true where `x` was made from 0.1. Arithmetic sees them as float32.
+    """
+    return common in dtypes.HALF and declare.out_dtype(op, common) is dtypes.bool
+
+
 def elementwise_parts(op: Op, metas: tuple) -> tuple[np.dtype, list, Callable]:
     """The dtype in which an elementwise call computes, how each operand becomes an argument, and the numpy function."""
     common = declare.common_dtype(op.functional or op, metas)
     function = op.numpy or op.scalar
     compute = common.numpy
-    if common in dtypes.HALF and not resolves(function, compute, declare.out_dtype(op, common).numpy):
-        compute = np.dtype(np.float32)  # half types compute in float32 and round once
+    if common in dtypes.HALF:  # half types compute in float32 and round once, as numpy's own loops do
+        others = any(m is not None and (m.weak or m.dtype is not common) for m in metas)
+        result = declare.out_dtype(op, common).numpy
+        if others and not rounds_operands(op, common) or not resolves(function, compute, result):
+            compute = np.dtype(np.float32)
     casters = [_caster(compute, m) for m in metas]
     if op.promote == "where":
         casters[0] = None if metas[0].dtype is dtypes.bool else (lambda x: x._array.astype(bool))
@@ -164,10 +178,10 @@ def _fast_plan(function: Any, metas: tuple, casters: list, compute: np.dtype, ou
 
         return both
     if len(metas) == 2 and casters[0] is None and metas[1].weak:
-        cast = casters[1] if compute.kind in "iu" or compute.itemsize < 4 else compute.type
+        cast = casters[1]
         return lambda x, number: wrapped(local.run(function, x._array, cast(number)))
     if len(metas) == 2 and casters[1] is None and metas[0].weak:
-        cast = casters[0] if compute.kind in "iu" or compute.itemsize < 4 else compute.type
+        cast = casters[0]
         return lambda number, x: wrapped(local.run(function, cast(number), x._array))
     return None
 

@@ -13,8 +13,10 @@ from rushlight.core.front import export, function
 from rushlight.core.op import INPLACE
 from rushlight.core.pointwise import beside
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import check_number
 from rushlight.ops.arithmetic import Number, is_one
 from rushlight.ops.like import empty_like
+from rushlight.ops.selection import bounds
 
 F = "nn.functional"
 
@@ -95,7 +97,7 @@ def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inpla
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
     if not input.dtype.is_inexact:
-        min_val, max_val = int(min_val), int(max_val)
+        min_val, max_val = bounds("hardtanh", input, int(min_val), int(max_val))
     return run(hardtanh_op, inplace, input, min_val, max_val)
 
 
@@ -276,6 +278,8 @@ def threshold_op(input, threshold, value):
 def _threshold(input: Tensor, threshold: Number, value: Number, inplace: bool) -> Tensor:
     if not input.dtype.is_inexact:
         threshold, value = int(threshold), int(value)
+        for number in (threshold, value):
+            check_number(number, input.dtype.numpy)
     return run(threshold_op, inplace, input, threshold, value)
 
 

@@ -80,6 +80,12 @@ def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
 
     Raises RuntimeError for a number outside the dtype's range (negative ones wrap around in unsigned dtypes).
     """
+    check_number(value, dtype)
+    return np.asarray(value).astype(dtype)
+
+
+def check_number(value: Any, dtype: np.dtype) -> None:
+    """RuntimeError for a number that `number_array` does not take."""
     if type(value) in (int, float) and not -128 <= value <= 127 and dtype.kind != "b":
         if dtype.kind in "iu":
             high = int(np.iinfo(dtype).max)
@@ -88,7 +94,6 @@ def number_array(value: Any, dtype: np.dtype) -> np.ndarray:
             fits = not math.isfinite(value) or abs(value) <= dtypes.largest(dtypes.from_numpy_dtype(dtype))
         if not fits:
             raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
-    return np.asarray(value).astype(dtype)
 
 
 def _infer_empty(*, shape, strides, dtype, device) -> Meta:

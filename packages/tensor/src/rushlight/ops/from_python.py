@@ -109,9 +109,9 @@ def _whole(data: Any, found: np.ndarray) -> np.ndarray:
 
 
 def _plain(data: Any) -> Any:
-    """Nested sequences with the tensors inside turned into numpy arrays."""
+    """Nested sequences with the tensors inside turned into numpy arrays; one of a single element counts as a number."""
     if isinstance(data, Tensor):
         return data.detach().cpu()._array
     if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
+        return [_plain(x).reshape(()) if isinstance(x, Tensor) and x.numel() == 1 else _plain(x) for x in data]
     return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rushlight.core.declare import elementwise
 from rushlight.core.front import export, extend_tensor, function
 from rushlight.core.op import INPLACE
 from rushlight.core.tensor import Tensor
+from rushlight.ops.allocation import check_number
 from rushlight.ops.arithmetic import Number
 from rushlight.ops.create import full
 
@@ -43,6 +45,10 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     if not hasattr(input, "_meta") and not hasattr(other, "_meta"):
         number = type(input) if type(input) is type(other) else type(input + other)
         input = full((), input, dtype=dtypes.number_dtype(number), device=condition.device)
+    elif type(other) is int and not input.dtype.is_inexact:
+        check_number(other, input.dtype.numpy)
+    elif type(input) is int and not other.dtype.is_inexact:
+        check_number(input, other.dtype.numpy)
     return where_op(condition, input, other)
 
 
@@ -106,12 +112,34 @@ def clamp_op(input, min, max):
     return s.minimum(s.maximum(input, min), max)
 
 
-def _bounded(min: Tensor | Number | None, max: Tensor | Number | None) -> tuple[Any, tuple]:
-    """The op for the bounds that are given, and these."""
+def bounds(
+    name: str, input: Tensor, min: Tensor | Number | None, max: Tensor | Number | None
+) -> tuple[Tensor | Number | None, Tensor | Number | None]:
+    """The bounds of a tensor of integers as its dtype holds them: those outside its range on their own side do nothing.
+
+    Raises RuntimeError where no number of the dtype is within the bounds.
+    """
+    if input.dtype.is_inexact or input.dtype is dtypes.bool:
+        return min, max
+    info = dtypes.iinfo(input.dtype)
+    if type(min) is int and not 0 <= min <= 127 and not hasattr(max, "_meta"):
+        if min > info.max:
+            raise RuntimeError(f"{name}: min {min} is greater than all numbers of {input.dtype.name}; convert input")
+        min = builtins.max(min, info.min)
+    if type(max) is int and not 0 <= max <= 127 and not hasattr(min, "_meta"):
+        if max < info.min:
+            raise RuntimeError(f"{name}: max {max} is less than all numbers of {input.dtype.name}; convert input")
+        max = builtins.min(max, info.max)
+    return min, max
+
+
+def _bounded(input: Tensor, min: Tensor | Number | None, max: Tensor | Number | None) -> tuple[Any, tuple]:
+    """The op for the bounds that are given, and these as the input takes them."""
     if max is None:
         if min is None:
             raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
-        return clamp_min_op, (min,)
+        return clamp_min_op, (bounds("clamp", input, min, None)[0],)
+    min, max = bounds("clamp", input, min, max)
     return (clamp_max_op, (max,)) if min is None else (clamp_op, (min, max))
 
 
@@ -126,36 +154,36 @@ def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numbe
         >>> rushlight.clamp(rushlight.tensor([-2.0, 0.5, 2.0]), -1, 1)
         tensor([-1.0000,  0.5000,  1.0000])
     """
-    op, bounds = _bounded(min, max)
-    return op(input, *bounds)
+    op, given = _bounded(input, min, max)
+    return op(input, *given)
 
 
 @function()
 def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """Each element, but at least `min`."""
-    return clamp_min_op(input, min)
+    return clamp_min_op(input, bounds("clamp_min", input, min, None)[0])
 
 
 @function()
 def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """Each element, but at most `max`."""
-    return clamp_max_op(input, max)
+    return clamp_max_op(input, bounds("clamp_max", input, None, max)[1])
 
 
 def _clamp_(self: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
     """In-place form of `clamp`."""
-    op, bounds = _bounded(min, max)
-    return INPLACE[op.op].apply((self, *bounds))
+    op, given = _bounded(self, min, max)
+    return INPLACE[op.op].apply((self, *given))
 
 
 def _clamp_min_(self: Tensor, min: Tensor | Number) -> Tensor:
     """In-place form of `clamp_min`."""
-    return INPLACE[clamp_min_op.op].apply((self, min))
+    return INPLACE[clamp_min_op.op].apply((self, bounds("clamp_min_", self, min, None)[0]))
 
 
 def _clamp_max_(self: Tensor, max: Tensor | Number) -> Tensor:
     """In-place form of `clamp_max`."""
-    return INPLACE[clamp_max_op.op].apply((self, max))
+    return INPLACE[clamp_max_op.op].apply((self, bounds("clamp_max_", self, None, max)[1]))
 
 
 for _name, _inplace in (

@@ -12,8 +12,9 @@ from rushlight.compiler.graph.ir import Node, Value
 from rushlight.core import declare, dtypes
 from rushlight.core import scalar as s
 from rushlight.core.op import meta_of
+from rushlight.core.pointwise import rounds_operands
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
-from rushlight.kernels.half import compute_dtype, narrow, widen
+from rushlight.kernels.half import compute_dtype, is_half, narrow, widen
 from rushlight.kernels.source import is_call
 from rushlight.kernels.trace import Apply, literal
 
@@ -28,7 +29,8 @@ class Number:
 
 
 class Step(NamedTuple):
-    """A call of a fused group. An argument is a number, None, or a place among the values and a dtype to see it in."""
+    """A call of a fused group. An argument is a number, None, or a place among the values and a dtype to see it in: a
+    half one means float32 after rounding to it."""
 
     scalar: Callable
     arguments: tuple[Any, ...]
@@ -81,13 +83,17 @@ def _step(node: Node, places: dict[Value, int]) -> Step:
     op = node.op
     arguments: list[Any] = []
     metas = [x.meta if isinstance(x, Value) else meta_of(x) for x in node.inputs]
-    common = compute_dtype(declare.common_dtype(op, metas).numpy)
+    common = declare.common_dtype(op, metas)
+    rounds = rounds_operands(op, common)
     for i, x in enumerate(node.inputs):
-        wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else common
+        wanted = dtypes.bool.numpy if op.promote == "where" and i == 0 else compute_dtype(common.numpy)
         if isinstance(x, Value):
-            arguments.append((places[x], wanted))
+            arguments.append((places[x], common.numpy if rounds and x.meta.dtype is not common else wanted))
+        elif x is None:
+            arguments.append(None)
         else:
-            arguments.append(x if x is None else Number(x, wanted, f"{type(x).__name__} {x!r}"))
+            x = _rounded(x, common.numpy) if rounds else x
+            arguments.append(Number(x, wanted, f"{type(x).__name__} {x!r}"))
     assert op.scalar is not None
     return Step(op.scalar, tuple(arguments), node.outputs[0].meta.dtype)
 
@@ -98,7 +104,14 @@ def _argument(x: Any, values: list[Any]) -> Any:
     if isinstance(x, Number):
         return literal(x.value, x.dtype)
     place, wanted = x
+    if is_half(wanted):
+        return widen(narrow(s.cast(values[place], compute_dtype(wanted)), wanted), wanted)
     return s.cast(values[place], wanted)
+
+
+def _rounded(x: Any, half: np.dtype) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.array(x).astype(half))
 
 
 def is_cheap(node: Node) -> bool:
