@@ -35,6 +35,7 @@ from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.compiler.lower.numbers import numbers_apart, tensors_at
+from rushlight.compiler.lower.order import late, root
 from rushlight.compiler.lower.simplify import simplified
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu import jit
@@ -64,7 +65,7 @@ class Program:
     def __init__(self, graph: Graph, open: bool = False) -> None:
         self.graph = simplified(graph)
         self.kernels: list[Any] = []
-        groups = groups_of(self.graph)
+        groups = late(self.graph, groups_of(self.graph))
         self._steps = [(group, self._results(group, groups)) for group in groups]
         self._native: Any = None
         self._open = open
@@ -153,7 +154,7 @@ class Program:
         _read_inputs(source, self.graph)
         quiet_steps = True
         free_after = _last_uses(self._steps, self.graph.outputs)
-        returned = set(map(_root, self.graph.outputs))
+        returned = set(map(root, self.graph.outputs))
         for (group, results), dying in zip(self._steps, free_after):
             same = small.constant(group.nodes[0]) if results[0] not in returned else None
             if same is not None:
@@ -174,7 +175,7 @@ def _read_inputs(source: Source, graph: Graph) -> None:
         source.line(f"{', '.join(tensors)}, = inputs")
         for tensor, value in zip(tensors, graph.inputs):
             source.line(f"{source.name(value)} = {tensor}._array")
-        kept = {_root(v) for v in graph.outputs}
+        kept = {root(v) for v in graph.outputs}
         dropped = [tensor for tensor, value in zip(tensors, graph.inputs) if value not in kept]
         if dropped:
             source.line(f"del {', '.join(dropped)}")
@@ -188,20 +189,13 @@ def _return_outputs(source: Source, graph: Graph) -> None:
 
     def tensor(value: Value) -> str:
         if value not in made:
-            root = _root(value)
-            storage = "" if root is value else f", {tensor(root)}.storage()"
+            base = root(value)
+            storage = "" if base is value else f", {tensor(base)}.storage()"
             made[value] = f"t{len(made)}"
             source.line(f"{made[value]} = wrap({source.name(value)}, {source.hold('meta', value.meta)}{storage})")
         return made[value]
 
     source.line(f"return [{', '.join([tensor(v) for v in graph.outputs])}]")
-
-
-def _root(value: Value) -> Value:
-    """What a value is a view of, in the end."""
-    while value.node is not None and value.node.op.kind == "view":
-        value = value.node.inputs[0]
-    return value
 
 
 def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> list[list[Value]]:
@@ -215,7 +209,7 @@ def _last_uses(steps: list[tuple[Group, list[Value]]], kept: list[Value]) -> lis
                 last[value] = number
     found: list[list[Value]] = [[] for _ in steps]
     for value, number in last.items():
-        if value not in kept and _root(value) not in map(_root, kept):
+        if value not in kept and root(value) not in map(root, kept):
             found[number].append(value)
     return found
 
