@@ -464,6 +464,35 @@ def test_enum_with_code_of_its_own(check):
     check(scenario, captured=None)
 
 
+def test_members_of_an_enum_that_come_and_go(check):
+    def scenario(compile):
+        class Kind(enum.Enum):
+            A = 1.0
+            B = 2.0
+
+        programs = [
+            lambda x: x * Kind(1.0).value, lambda x: x * len(Kind), lambda x: [x * kind.value for kind in Kind],
+            lambda x: x * Kind["A"].value, lambda x: x * Kind.A.value, lambda x: x * (Kind(1.0) is Kind.A),
+        ]
+        calls = [compile(program) for program in programs]
+        seen = [call(ones()) for call in calls]
+        added = object.__new__(Kind)  # as libraries that extend enums do it
+        added._name_, added._value_ = "C", 3.0
+        Kind._member_names_.append("C")
+        Kind._member_map_["C"] = Kind._value2member_map_[3.0] = added
+        seen += [call(ones()) for call in calls]
+        Kind._member_map_["A"] = Kind.B
+        seen += [call(ones()) for call in calls]
+        Kind._value2member_map_[1.0] = added
+        seen += [call(ones()) for call in calls]
+        type.__setattr__(Kind, "A", Kind.B)
+        seen += [call(ones()) for call in calls]
+        Kind.B._value_ = 7.0
+        return [*seen, *[call(ones()) for call in calls]]
+
+    check(scenario)
+
+
 def test_class_renamed(check):
     class Thing:
         pass
