@@ -25,7 +25,7 @@ rushlight.tensor(0)  # the first use declares all ops
 CASES = [
     pytest.param(op, sample, id=f"{name}-{i}")
     for name, op in sorted(REGISTRY.items())
-    if not op.mutates and not op.random
+    if not op.mutates and op.name != "empty"
     for i, sample in enumerate(samples_of(op)[: 1 if op.kind == "elementwise" else None])
 ]
 
@@ -37,7 +37,7 @@ def has_form(op) -> bool:
 def test_rows_are_of_ops_that_need_them():
     assert ROWS.keys() <= REGISTRY.keys()
     assert not [name for name in ROWS if REGISTRY[name].kind == "elementwise" or REGISTRY[name].decomposition]
-    assert sum(map(has_form, REGISTRY.values())) >= 0.75 * len(REGISTRY)
+    assert sum(map(has_form, REGISTRY.values())) >= 0.88 * len(REGISTRY)
 
 
 def run_plain(graph: Graph, inputs: list[np.ndarray]) -> list:
@@ -64,8 +64,8 @@ def test_forms_equal_eager(op, sample):
     found = graph.call(op, values, sample.params, metas)
     graph.output(list(found) if isinstance(found, tuple) else [found])
     inputs = [x.numpy() if x.dtype is not dtypes.bfloat16 else x for x in operands if isinstance(x, Tensor)]
-    if any(v.meta.dtype in dtypes.HALF for v in (*graph.inputs, *graph.outputs)):
-        with pytest.raises(NotImplementedError, match="convert half types to float32"):
+    if any(v.meta.dtype is dtypes.bfloat16 for v in (*graph.inputs, *graph.outputs)):
+        with pytest.raises(NotImplementedError, match="convert bfloat16 to"):
             Printer(graph, [f"x{i}" for i in range(len(inputs))])
         return
     if not has_form(op):
@@ -153,12 +153,10 @@ def test_wrong_inputs_are_named(saved):
 
 
 def test_what_a_file_cannot_say():
-    with pytest.raises(NotImplementedError, match="draws random numbers"):
-        precompile(lambda x: nn.functional.dropout(x), rushlight.ones(2))
-    with pytest.raises(NotImplementedError, match="half types"):
-        precompile(lambda x: x + 1, rushlight.ones(2).half())
-    with pytest.raises(NotImplementedError, match="svd has no form in numpy"):
-        precompile(lambda x: rushlight.linalg.svdvals(x), rushlight.ones(2, 2))
+    with pytest.raises(NotImplementedError, match="bfloat16"):
+        precompile(lambda x: x + 1, rushlight.ones(2).bfloat16())
+    with pytest.raises(NotImplementedError, match="matrix_exp has no form in numpy"):
+        precompile(lambda x: rushlight.linalg.matrix_exp(x), rushlight.ones(2, 2))
     with pytest.raises(ValueError, match="must end in .py"):
         precompile.save(precompile(lambda x: x + 1, rushlight.ones(2)), "model.txt")
     with pytest.raises(TypeError, match="expected what precompile returned"):
@@ -197,3 +195,28 @@ def test_buffers_are_written_in_place(tmp_path, plain):
     np.testing.assert_allclose(got.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run.weights["running_mean"].numpy(), norm.running_mean.numpy(), rtol=1e-5)
     assert int(run.weights["num_batches_tracked"]) == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # numpy's loops warn of overflow in halves
+def test_random_numbers_halves_and_transforms(tmp_path, plain):
+    def f(x, z):
+        noise = rushlight.randn(3, 5, dtype=rushlight.float64) + rushlight.randint(-2, 3, (5,))
+        rushlight.rand(2)  # counts, though nobody looks at it
+        kept = nn.functional.dropout(x, 0.5) * rushlight.rand(4)
+        back = rushlight.fft.irfft(rushlight.fft.rfft(x) * 2)
+        return noise, kept, (z @ z.t()).softmax(-1) / 3, back, rushlight.randperm(7)
+
+    x, z = rushlight.linspace(-1, 1, 12).view(3, 4), rushlight.linspace(-1, 2, 6).view(2, 3).half()
+    path = tmp_path / "drawing.py"
+    precompile.save(precompile(f, x, z), path)
+    run = precompile.load(path)
+    for seed in (0, 7):
+        rushlight.manual_seed(seed)
+        expected = [f(x, z), f(x, z), rushlight.rand(2)]
+        rushlight.manual_seed(seed)
+        for got, wanted in zip([run(x, z), run(x, z), rushlight.rand(2)], expected, strict=True):
+            for a, b in zip(got, wanted, strict=True):
+                assert a.dtype is b.dtype
+                np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3 if a.dtype is rushlight.float16 else 1e-6,
+                                           atol=1e-6)
+    run.module.main(path.with_suffix(".npz"))

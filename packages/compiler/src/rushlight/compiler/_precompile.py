@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.generator import default_generator
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
 from rushlight.serialization.atomic import replacing
@@ -43,7 +44,9 @@ class Loaded:
                 raise TypeError(f"{self.module.__name__}: input {i}: expected a tensor, got {type(x).__name__}; other "
                                 "arguments of the model were fixed when it was precompiled, leave them out")
         arrays = {name: x.detach().numpy() for name, x in self.weights.items()}
-        found = self.module.call([x.detach().numpy() for x in inputs], arrays)
+        counters = getattr(self.module, "COUNTERS", None)  # of the random generator, where the program draws
+        drawn = () if counters is None else default_generator.take(counters)
+        found = self.module.call([x.detach().numpy() for x in inputs], arrays, *drawn)
         results = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in found]
         return results[0] if len(results) == 1 else tuple(results)
 

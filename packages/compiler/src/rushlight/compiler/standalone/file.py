@@ -12,11 +12,13 @@ import numpy as np
 
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Value
+from rushlight.compiler.standalone import helpers, transforms
 from rushlight.compiler.standalone.printer import Printer, literal
+from rushlight.compiler.standalone.rows import ROWS
 from rushlight.compiler.standalone.scalars import ALIASES
 from rushlight.core.meta import Meta
 from rushlight.core.tensor import Tensor
-from rushlight.export.exported_program import ExportedProgram
+from rushlight.export.exported_program import ExportedProgram, RandomDraw
 from rushlight.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -48,7 +50,7 @@ INPUTS = {inputs}
 WEIGHTS = {weights}
 # sum and sum of magnitudes of each output of the example
 EXAMPLE = {example}
-
+{counters}
 def compiled(function, **options):
     """Compile a function with numba."""
     function.__module__ = "numpy"  # numba wants this module when it loads kept code; this file may get any name
@@ -107,21 +109,23 @@ if __name__ == "__main__":
 
 def write_file(program: ExportedProgram, title: str, file: str) -> str:
     """The text of the file. NotImplementedError for what it cannot say."""
-    if program.draws:
-        raise NotImplementedError("precompile: the program draws random numbers; put it into eval() mode, or draw "
-                                  "before and pass the numbers in")
     signature = program.graph_signature
     specs = [s for s in signature.input_specs if isinstance(s.arg, TensorArgument)]
     names = _variables([s.arg.name for s in specs])
     printer = Printer(program.graph, names)
     users = [i for i, s in enumerate(specs) if s.kind is InputKind.USER_INPUT]
-    states = [i for i, s in enumerate(specs) if s.kind is not InputKind.USER_INPUT]
+    states = [i for i, s in enumerate(specs) if s.target is not None]
+    for value, draw in reversed([*zip(printer.graph.inputs[len(specs) - len(program.draws):], program.draws)]):
+        printer.draw(value, _drawn(draw))
     metas = [v.meta for v in program.graph.inputs]
     head = _HEAD.replace("{title}", title).replace("{file}", file)
     head = head.replace("{inputs}", _table([repr(_row(specs[i].arg.name, metas[i])) for i in users]))
     head = head.replace("{weights}", _table([repr(_row(str(specs[i].target), metas[i])) for i in states]))
     head = head.replace("{example}", _table([literal(row) for row in _example(program)]))
-    lines = ['def call(inputs, weights):',
+    random = program.draws or program.counters
+    head = head.replace("{counters}\n", f"# counters of the random generator that a call takes, from `offset` on\n"
+                        f"COUNTERS = {program.counters}\n\n\n" if random else "\n\n")
+    lines = [f"def call(inputs, weights{', seed=0, offset=0' if random else ''}):",
              '    """The outputs for arrays as in INPUTS and a dict as in WEIGHTS, in which buffers are updated."""']
     for listed, kind in ((users, "inputs"), (states, "weights")):
         if listed:
@@ -131,6 +135,13 @@ def write_file(program: ExportedProgram, title: str, file: str) -> str:
     parts = [head.rstrip(), printer.scalars.text(), printer.functions.text(), *printer.sources, _CHECK.rstrip(),
              "\n".join(lines), _MAIN.rstrip()]
     return "\n\n\n".join([part for part in parts if part]) + "\n"
+
+
+def _drawn(draw: RandomDraw) -> str:
+    """What makes a random tensor."""
+    known = {name: literal(p) for name, p in zip(draw.op.params, draw.params)}
+    offset = f"offset + {draw.offset}" if draw.offset else "offset"
+    return ROWS[draw.op.name].format(seed="seed", offset=offset, **known)
 
 
 def _finish(program: ExportedProgram, printer: Printer, specs: list[InputSpec], names: list[str]) -> list[str]:
@@ -182,7 +193,8 @@ def _example(program: ExportedProgram) -> list:
 
 def example_tensors(program: ExportedProgram) -> list[Tensor]:
     """The inputs of the graph for the example: weights, and the arguments that the program was exported with."""
-    return [*state_tensors(program).values(), *argument_tensors(program)]
+    drawn = [draw.op.apply((0, draw.offset, *draw.numbers), draw.params) for draw in program.draws]
+    return [*state_tensors(program).values(), *argument_tensors(program), *drawn]
 
 
 def state_tensors(program: ExportedProgram) -> dict[str, Tensor]:
@@ -214,8 +226,9 @@ def _table(rows: list[str]) -> str:
 
 def _variables(names: list[str]) -> list[str]:
     """Names of inputs as variables that hide nothing; numbered names are those of results."""
-    taken = {"np", "math", "cmath", "sys", "inputs", "weights", "outputs", "call", "main", "match", "kernel", "inner",
-             "INPUTS", "WEIGHTS", "EXAMPLE", "Path", "njit", "compiled", *ALIASES, *dir(builtins)}
+    taken = {"np", "math", "cmath", "sys", "inputs", "weights", "seed", "offset", "outputs", "call", "main", "match",
+             "kernel", "inner", "INPUTS", "WEIGHTS", "EXAMPLE", "Path", "njit", "compiled", *ALIASES, *dir(builtins),
+             *dir(helpers), *dir(transforms)}
     made = []
     for name in names:
         name = re.sub(r"\W", "_", name)

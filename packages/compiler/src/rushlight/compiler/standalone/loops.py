@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.graph.ir import Copy, Node, Value
 from rushlight.compiler.lower.scalars import compose
+from rushlight.core import dtypes
+from rushlight.core.meta import Meta, meta
 from rushlight.core.symbol import Opaque
 from rushlight.kernels.build import build_program
 from rushlight.kernels.source import emit
@@ -30,8 +32,9 @@ def loop_of(name: str, nodes: list[Node], results: list[Value]) -> Loop:
     """A kernel `name(*results, *operands)` that computes nodes of one shape."""
     own = {v for node in nodes for v in node.outputs}
     operands = list(dict.fromkeys([x for node in nodes for x in node.inputs if isinstance(x, Value) and x not in own]))
-    program = build_program(compose(nodes, operands, results), [v.meta.numpy for v in operands],
-                            [v.meta.numpy for v in results])
+    copy = Copy(operands, _wide)  # half types compute in float32
+    wide = [copy.repeat(node) for node in nodes], [copy.values[v] for v in operands], [copy.values[v] for v in results]
+    program = build_program(compose(*wide), [v.meta.numpy for v in wide[1]], [v.meta.numpy for v in wide[2]])
     shape = results[0].meta.shape
     same = all(v.meta.shape == shape and v.meta.contiguous for v in operands)
     places = ["[i]" if same else _place(v.meta.shape, len(shape)) for v in (*results, *operands)]
@@ -49,6 +52,10 @@ def loop_of(name: str, nodes: list[Node], results: list[Value]) -> Loop:
     indent = "    " * (len(loops) + 1)
     text = "\n".join([*head, *["    " + line for line in loops], *[indent + line for line in _tidy(body)]])
     return Loop(text, program.opaques(), operands, same)
+
+
+def _wide(m: Meta) -> Meta:
+    return meta(dtypes.float32, m.shape, m.strides, m.device) if m.dtype is dtypes.float16 else m
 
 
 def _place(shape: tuple[int, ...], rank: int) -> str:

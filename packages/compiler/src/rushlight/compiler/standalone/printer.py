@@ -14,7 +14,7 @@ from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.compiler.graph.passes import stated, taken_apart
 from rushlight.compiler.lower.fuse import groups_of
 from rushlight.compiler.lower.simplify import simplified
-from rushlight.compiler.standalone import helpers
+from rushlight.compiler.standalone import helpers, transforms
 from rushlight.compiler.standalone.included import Included, names_in
 from rushlight.compiler.standalone.loops import loop_of
 from rushlight.compiler.standalone.rows import ROWS
@@ -41,9 +41,9 @@ class Printer:
         self.functions, self.scalars = Included(), Included()
         self._counts: dict[str, int] = {}
         for value in [*self.graph.inputs, *[v for node in self.graph.nodes for v in node.outputs]]:
-            if value.meta.dtype in dtypes.HALF or value.meta.device.type != "cpu":
+            if value.meta.dtype is dtypes.bfloat16 or value.meta.device.type != "cpu":
                 raise NotImplementedError(f"precompile: {value.meta}: files compute with numpy's dtypes on the CPU; "
-                                          "convert half types to float32 before")
+                                          "convert bfloat16 to float16 or float32 before")
         for nodes, results in self._steps():
             if nodes[0].op.kind == "elementwise":
                 self._kernel(nodes, results)
@@ -77,9 +77,21 @@ class Printer:
         for value in results:
             self.names[value] = self.variable(nodes[-1].op.name if len(results) == 1 else value.node.op.name)
             m = value.meta
-            self.lines.append(f"{self.names[value]} = np.empty({tuple(m.shape)}, {literal(m.dtype)})")
-        passed = [self.names[v] + (".reshape(-1)" if loop.flat else "") for v in (*results, *loop.operands)]
-        self.lines.append(f"{name}({', '.join(passed)})")
+            self.lines.append(f"{self.names[value]} = np.empty({tuple(m.shape)}, {literal(wide(m.dtype))})")
+        passed = [self._as_wide(v) + (".reshape(-1)" if loop.flat else "") for v in loop.operands]
+        made = [self.names[v] + (".reshape(-1)" if loop.flat else "") for v in results]
+        self.lines.append(f"{name}({', '.join([*made, *passed])})")
+        self._round(results)
+
+    def _as_wide(self, x: Any) -> str:
+        """An operand for a computation: half types as float32."""
+        half = isinstance(x, Value) and x.meta.dtype is dtypes.float16
+        return self.argument(x) + (".astype(np.float32)" if half else "")
+
+    def _round(self, values: list[Value]) -> None:
+        """Round results of half types, which were computed in float32."""
+        self.lines += [f"{self.names[v]} = {self.names[v]}.astype(np.float16)" for v in values
+                       if v.meta.dtype is dtypes.float16]
 
     def _expression(self, node: Node) -> None:
         op = node.op
@@ -87,8 +99,9 @@ class Printer:
         if row is None:
             self.without_form(node)
             return
-        operands = [self.argument(x) for x in node.inputs]
-        known = {name: literal(p) for name, p in zip(op.params, node.params)}
+        computes = op.kind != "view"
+        operands = [self._as_wide(x) if computes else self.argument(x) for x in node.inputs]
+        known = {name: literal(wide(p) if computes else p) for name, p in zip(op.params, node.params)}
         known |= dict(zip(op.operands, operands)) | {"operands": ", ".join(operands)}
         if op.variadic:
             known[op.operands[-1]] = ", ".join(operands[len(op.operands) - 1:])
@@ -98,8 +111,15 @@ class Printer:
         if len(node.outputs) == 1 and row.startswith("tuple("):
             targets[0] += ","
         elif len(node.outputs) == 1 and node.outputs[0].meta.shape == () and op.kind != "view":
-            text = f"np.asarray({text}, {literal(node.outputs[0].meta.dtype)})"  # numpy gives numbers there
+            text = f"np.asarray({text}, {literal(wide(node.outputs[0].meta.dtype))})"  # numpy gives numbers there
         self.lines.append(f"{', '.join(targets)} = {text}")
+        if computes:
+            self._round(node.outputs)
+
+    def draw(self, value: Value, text: str) -> None:
+        """Add the line that draws an input of the graph."""
+        self._include(text)
+        self.lines.insert(0, f"{self.names[value]} = {text}")
 
     def without_form(self, node: Node) -> None:
         """Add the lines of a call that numpy has no form for."""
@@ -117,7 +137,7 @@ class Printer:
 
     def _include(self, text: str) -> None:
         for name in names_in(text):
-            function = vars(helpers).get(name)
+            function = vars(helpers).get(name) or vars(transforms).get(name)
             if function is not None and function is not np:
                 self.functions.function(function)
 
@@ -128,6 +148,11 @@ class Printer:
 
 def _has_parts(node: Node) -> bool:
     return node.op.decomposition is not None and node.op.name not in ROWS
+
+
+def wide(x: Any) -> Any:
+    """The dtype to compute in; other things as they are."""
+    return dtypes.float32 if x is dtypes.float16 else x
 
 
 def literal(x: Any) -> str:
