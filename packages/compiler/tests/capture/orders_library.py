@@ -108,6 +108,11 @@ TABLE = {
         "        return self.i;;o = I()",
         "it = iter(o);;return [x * i for i in o], sum(o), next(it, 9), it is o, o.i",
         "o.n = 3 | I.__iter__ = lambda s: iter([5]) | I.__next__ = lambda s: next(iter(())) | I.n = 1"),
+    "draws with probabilities": (
+        "p = torch.tensor([0.5, 0.2, 0.9])",
+        "return torch.bernoulli(p), x.clone().bernoulli_(p), torch.nn.functional.gumbel_softmax(x, hard=True), x",
+        "p.mul_(0.5) | p = torch.tensor([2.0]) | p = p.double() | torch.manual_seed(3) | p = p.long() | "
+        "p = torch.tensor([0.5, 0.2, 0.9], requires_grad=True)"),
     "heap": (
         "import heapq;;H = [3, 1, 2];;k = 0",
         "h = [(v, x * v) for v in H];;heapq.heapify(h);;heapq.heappush(h, (k, x));;"

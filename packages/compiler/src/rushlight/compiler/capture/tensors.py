@@ -196,7 +196,10 @@ class Recorder(Transformed):
     def record(self, op: Op, operands: tuple, params: tuple) -> Any:
         """Record one op call, of whichever function."""
         if op.random and op.name != "empty":
-            return self._draw(draw_of(op, operands, params))
+            if op.decomposition is None or any(state.records(op, operands)):
+                return self._draw(draw_of(op, operands, params))
+            op.infer_metas(operands, params)  # raises what the call would raise
+            return op.decomposition(*operands, *params)
         if any(type(x) is Sym for x in operands) and op.kind in ("elementwise", "inplace"):
             operands = beside_tensors(self, op, operands)
         operands = tuple([self._operand(op, i, x) for i, x in enumerate(operands)])
@@ -245,8 +248,7 @@ class Recorder(Transformed):
                 raise Abort(f"the view {op.name} of nothing, outside of a tensor")
         nodes: dict[int, Any] = {}
         records = any(state.records(op, (base,)))
-        many = not isinstance(metas, Meta)
-        results = []
+        many, results = not isinstance(metas, Meta), []
         for i, meta in enumerate(metas if many else (metas,)):
             made = self.tracer(_with_grad(meta, records))
             made._root, made._parent, made._seen = base._root, base, base._root._epoch
@@ -314,8 +316,7 @@ class Recorder(Transformed):
             raise Abort("an in-place change without gradients of a tensor that has some")
         elif target is root and not brings:
             raise Abort("a tensor with gradients overwritten by one without")
-        chain = 0
-        at = target
+        chain, at = 0, target
         while at._parent is not None:
             if at._step.op.name == "detach" or at._step.index is not None:
                 raise Abort(f"an in-place change through {at._step.op.name}, with gradients")
@@ -344,8 +345,7 @@ class Recorder(Transformed):
             return
         if target._origin is None or new._origin is not None or new._parent is not None or new._meta.requires_grad:
             raise Abort("setting data to a tensor that existed before, or to a view")
-        if new._views or (a.dtype, a.shape, a.strides, a.device) != (
-                b.dtype, b.shape, b.strides, b.device):
+        if new._views or (a.dtype, a.shape, a.strides, a.device) != (b.dtype, b.shape, b.strides, b.device):
             raise Abort("setting data of a tensor with views, or of another form")
         if target not in self.stages.memory and self.stages.pending(target):
             raise Abort("setting data of a tensor that was changed: others may share the memory that it had")
