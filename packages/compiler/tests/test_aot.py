@@ -270,6 +270,21 @@ def test_double_backward(compile):
             equal(None if got is None else got.detach(), None if want is None else want.detach())
 
 
+@pytest.mark.parametrize("program", [
+    lambda x, a, n, m: (x ** 3, rushlight.linalg.cholesky(a)),
+    lambda x, a, n, m: (x ** 3 + rushlight.linalg.cholesky(a) + n // m,),
+    lambda x, a, n, m: ((x ** 3).index_select(0, m) * (n // m),),
+])
+def test_second_gradients_do_not_compute_what_has_none(compile, program):
+    a, n, m = rushlight.tensor([[2.0, 1.0], [1.0, 3.0]]), rushlight.tensor([7, 9]), rushlight.tensor([1, 1])
+    found = []
+    for run in (program, compile(program)):
+        x = leaf(2, 2)
+        (first,) = grad(run(x, a, n, m)[0].sum(), x, create_graph=True)
+        found.append(grad(first.sum(), x)[0])
+    equal(*found)
+
+
 def test_double_backward_with_inputs_that_depend_on_each_other(compile):
     found = []
     fn = lambda x, y: x * y * y  # noqa: E731

@@ -175,20 +175,21 @@ class CompiledNode(Node):
         for x, version in zip(self.inputs, self.input_versions):
             if x._version != version:
                 raise RuntimeError(changed_message(self, x, version))
+        used = [i for i in region.differentiated if grads[i] is not None]
+        graph = _with_gradients(region.graph, used, {*region.rerun_inputs, *region.saved_inputs})
         inputs: list = [
             rushlight.zeros(m.shape, dtype=m.dtype, device=m.device, requires_grad=m.requires_grad)
-            for m in [v.meta for v in region.graph.inputs]
+            for m in [v.meta for v in graph.inputs]
         ]
         for at, x in (*zip(region.rerun_inputs, self.inputs), *zip(region.saved_inputs, self.saved or ())):
             inputs[at] = x
         with enable_grad():
             # An input may be computed from another one, or be the same tensor: a view stands for this place only.
             inputs = [prims.alias.apply((x,)) if x._meta.requires_grad else x for x in inputs]
-            outputs = interpret(region.graph, inputs)
-        used = [i for i in region.differentiated if grads[i] is not None]
+            outputs = interpret(graph, inputs)
         return list(
             grad(
-                [outputs[i] for i in used],
+                outputs,
                 [inputs[i] for i in region.wanted],
                 [grads[i] for i in used],
                 create_graph=create,
@@ -207,6 +208,30 @@ def _tangent(x: Tensor, m: Meta) -> Tensor:
     if is_small(m):
         return wrap(np.ascontiguousarray(x._array), m)  # a gradient of a sum comes expanded, nearly always
     return x.contiguous()
+
+
+def _with_gradients(graph: Graph, outputs: list[int], kept: set[int]) -> Graph:
+    """The calls that some outputs with gradients come from. Where others need an input that was not kept they might
+    fail without it: what they give are further inputs, for which anything of their shape serves, too.
+    """
+    live, nodes = {graph.outputs[i] for i in outputs}, []
+    for node in reversed(graph.nodes):
+        if any(v in live for v in node.outputs):
+            nodes.append(node)
+            live.update(x for x in node.inputs if isinstance(x, Value))
+    made = Graph()
+    made.inputs = list(graph.inputs)
+    unknown = {v for i, v in enumerate(graph.inputs) if i not in kept}
+    for node in reversed(nodes):
+        lost = any(isinstance(x, Value) and x in unknown for x in node.inputs)
+        if lost:
+            unknown.update(node.outputs)
+        if lost and not any(v.meta.requires_grad for v in node.outputs):
+            made.inputs.extend(node.outputs)
+        else:
+            made.nodes.append(node)
+    made.output([graph.outputs[i] for i in outputs])
+    return made
 
 
 def _ancestors(graph: Graph, values: list[Value]) -> list[int]:
