@@ -104,6 +104,7 @@ def test_violations_say_what_to_do(fn, args, shapes, error, match):
     lambda x: (x * x.shape[0] ** -0.5, x - float(x.shape[0]), x * -(x.shape[0] / 3), x + math.log(x.shape[0])),
     lambda x: (rushlight.full((2,), 1 / x.shape[0]), x.clamp(max=1 / x.shape[0]), rushlight.full((2,), x.shape[0])),
     lambda x: (x.shape, x.shape[0] // 2, -x.shape[0], x[:int(x.shape[0] * 0.5)], x[:math.ceil(x.shape[0] / 2)]),
+    lambda x: (x * 2 if tuple(x.shape) in ((1, 3), (x.shape[0], 3)) else x, x.view(*x.shape, 1)),
     lambda x: (rushlight.tensor([x.shape[0], 3]), rushlight.tensor(x.shape[0] / 4), rushlight.as_tensor(x.shape)),
 ])
 def test_numbers_from_open_sizes_are_computed_in_each_call(f):

@@ -193,6 +193,11 @@ def test_named_dimensions_and_nested_arguments(equal_in_onnxruntime):
     assert shapes_of(found)[0] == [["batch", 3], ["batch"], [3, "width"]]
 
 
+def test_a_dict_may_be_the_only_argument(equal_in_onnxruntime):
+    program = equal_in_onnxruntime(lambda batch: batch["x"] @ batch["w"], {"x": randn(2, 3), "w": randn(3, 2)})
+    assert shapes_of(program)[0] == [[2, 3], [3, 2]]
+
+
 def test_sizes_and_numbers_follow_from_others():
     n = export.Dim("n")
 

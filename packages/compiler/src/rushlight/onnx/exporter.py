@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -153,9 +154,18 @@ def _filled(model: Any, args: Any, kwargs: dict | None, input_names: Any, output
         dynamic_shapes = dynamic_shapes or model.dynamic_shapes()
     if isinstance(model, ExportedProgram) and not args and not kwargs and model.example_inputs is not None:
         args, kwargs = model.example_inputs
-    if kwargs is None and args and type(args[-1]) is dict:  # PyTorch's older way to give keyword arguments
+    if kwargs is None and args and type(args[-1]) is dict and _are_keywords(model, args):
         args, kwargs = args[:-1], args[-1]
     return model, args, dict(kwargs or {}), input_names, output_names, dynamic_shapes
+
+
+def _are_keywords(model: Any, args: tuple) -> bool:
+    """Is the last argument, a dict, PyTorch's older way to give keyword arguments, and no argument itself?"""
+    try:
+        inspect.signature(getattr(model, "forward", model)).bind(*args[:-1], **args[-1])
+    except TypeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

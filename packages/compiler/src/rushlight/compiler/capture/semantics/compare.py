@@ -203,6 +203,8 @@ def same_or_equal(session: Session, a: Value, b: Value) -> bool:
     known = symbolic.compared(session, operator.eq, a, b)
     if known is not None:
         return container.truth(session, known)
+    if symbolic.holds_symbols(a) or symbolic.holds_symbols(b):  # shapes: the same ones are equal
+        return container.truth(session, rich(session, "==", a, b))
     if session.is_concrete(a) and session.is_concrete(b):
         if any(allow.own_code(session.concrete(v)) for v in (a, b)):
             return _equal_constants(session, a, b)
