@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rushlight.core import dispatch, dtypes
+from rushlight.core import checks, dispatch, dtypes
 from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Sample, kernel, planner
+from rushlight.core.op import HANDLERS, ErrorSample, Sample, kernel, planner
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.scatter import add_rows
 from rushlight.ops.create import arange, filled, tensor
@@ -156,6 +156,14 @@ def _embedding_root(
     return embedding_op.apply((weight, indices), (int(padding_idx), bool(scale_grad_by_freq)))
 
 
+def _extremes(x: Tensor) -> tuple[int, int]:
+    """The smallest and the largest of some integers."""
+    if HANDLERS or x._meta.numel > 64 or x.device.type != "cpu":
+        return int(x.min()), int(x.max())
+    values = x._array.ravel().tolist()
+    return min(values), max(values)
+
+
 @function(namespace="nn.functional", method=False, out=False)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 in the place that each index says, zeros elsewhere: `(*)` -> `(*, num_classes)`, int64.
@@ -176,8 +184,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor.")
         return filled((*tensor.shape, num_classes), 0, dtypes.int64, tensor.device)
-    if num_classes == -1 or dispatch.visible(tensor):
-        low, high = int(tensor.min()), int(tensor.max())
+    if num_classes != -1 and HANDLERS:  # a captured call does not look at the values: it checks when it has run
+        if checks.found((tensor < 0) | (tensor >= num_classes)):
+            raise RuntimeError(f"one_hot: Class values must be non-negative and smaller than num_classes={num_classes}")
+    elif num_classes == -1 or dispatch.visible(tensor):
+        low, high = _extremes(tensor)
         if low < 0:
             raise RuntimeError(f"one_hot: Class values must be non-negative, got {low}")
         if num_classes != -1 and high >= num_classes:
