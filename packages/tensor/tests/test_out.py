@@ -63,6 +63,8 @@ def test_memory_that_can():
     assert rushlight.mul(x, 2, out=x).tolist() == [0, 2, 4, 6, 8, 10]
     assert x.add_(x[:]).tolist() == [0, 4, 8, 12, 16, 20]
     assert x[:3].sub_(x[3:]).tolist() == [-12, -12, -12]
+    assert rushlight.ones(1, 2).expand(2, 2)[:0].add_(1).shape == (0, 2)  # there is nothing to write
+    assert rushlight.ones(1, 2).expand(2, 2)[None][1:].add_(1).shape == (0, 2, 2)
     evens, odds = x[::2], x[1::2]
     assert evens.add_(odds)[0] == -24  # they alternate, but share no element
 

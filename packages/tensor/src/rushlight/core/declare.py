@@ -186,7 +186,7 @@ def _infer_inplace(op: Op, target: Meta, *others: Meta | None) -> Meta:
 
 def check_writable(name: str, target: Meta) -> None:
     """Refuse to write into a tensor of which several elements share one memory location."""
-    if any(st == 0 and sz > 1 for st, sz in zip(target.strides, target.shape)):
+    if any(st == 0 and sz > 1 for st, sz in zip(target.strides, target.shape)) and 0 not in target.shape:
         raise RuntimeError(f"{name}: several elements of the tensor share one memory location (it was expanded to "
                            f"{shape_text(target.shape)}); write into a copy: tensor.clone()")
 
