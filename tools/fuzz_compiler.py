@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import itertools
+import signal
 import sys
 import time
 import traceback
@@ -28,6 +30,28 @@ import rushlight as torch
 
 TESTS = Path(__file__).resolve().parents[1] / "packages" / "compiler" / "tests" / "capture"
 KINDS = ("programs", "state", "tensors", "steps", "sizes", "graphs")
+
+
+class Endless(BaseException):
+    """A program that takes too long, eagerly too; no Exception, which programs catch."""
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Any:
+    """Raise Endless in a block that takes longer, where there are such alarms."""
+    def ring(*_: Any) -> None:
+        raise Endless
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load(name: str) -> Any:
@@ -109,6 +133,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--count", type=int, help="how many seeds, whatever the time")
     parser.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for one program, its smaller forms included")
     parser.add_argument("--backend", default="eager", help="of programs and tensors, such as lazy; graphs need another")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -116,22 +141,25 @@ def main() -> int:
     conftest._config.raise_internal_errors = True
     conftest._config.LAZY_CALLS_BEFORE = 0
     fuzzers = [Fuzzer(kind, conftest.observed, options.backend) for kind in options.only.split(",")]
-    end, wrong, done = time.monotonic() + options.seconds, 0, 0
+    end, wrong, done, endless = time.monotonic() + options.seconds, 0, 0, 0
     for seed in itertools.count(options.seed):
         if seed - options.seed == options.count or options.count is None and time.monotonic() > end:
             break
         for fuzzer in fuzzers:
             try:
-                found = fuzzer.run(seed)
+                with within(options.limit):
+                    found = fuzzer.run(seed)
             except Exception:
                 found = traceback.format_exc(limit=-4)
+            except Endless:
+                found, endless = None, endless + 1
             torch.set_grad_enabled(True)  # which programs may have changed
             torch.set_default_dtype(torch.float32)
             if found is not None:
                 wrong += 1
                 print(f"{fuzzer.kind}, seed {seed}: {found}", flush=True)
             done += 1
-    print(f"{done} programs, {wrong} wrong")
+    print(f"{done} programs, {wrong} wrong" + f", {endless} took over {options.limit:g} s" * bool(endless))
     for fuzzer in fuzzers:
         if fuzzer.captured:
             reasons = "".join(f"\n{times:8} {text}" for text, times in fuzzer.given_up.most_common(25))
