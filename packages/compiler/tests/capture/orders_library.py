@@ -113,6 +113,18 @@ TABLE = {
         "return torch.bernoulli(p), x.clone().bernoulli_(p), torch.nn.functional.gumbel_softmax(x, hard=True), x",
         "p.mul_(0.5) | p = torch.tensor([2.0]) | p = p.double() | torch.manual_seed(3) | p = p.long() | "
         "p = torch.tensor([0.5, 0.2, 0.9], requires_grad=True)"),
+    "numbers of numpy": (
+        "import numpy as np;;k = np.sqrt(4.0);;n = 3;;o = Box(scale=np.float32(0.1))",
+        "return x * k, x + np.pi, x / np.sqrt(n), o.scale * 2, k > 1, -k, float(k), x.reshape(int(np.prod(x.shape))), "
+        "np.log(n + 1).item(), k == 2, np.clip(n, 0, 2), f'{k:.1f}', k is None, np.maximum(k, n), np.float32(n) / 3",
+        "k = np.float64(-0.0) | k = 2.0 | n = 7 | o.scale = np.float32('nan') | "
+        "k = np.int64(2) | n = 0 | k = np.float64('nan') | np = None"),
+    "arrays of numpy": (
+        "import numpy as np;;n = 3;;L = [1.0, 2.0, 4.0]",
+        "w = np.hanning(n) + np.array(L[:n]);;"
+        "return x[:n] * torch.tensor(w, dtype=x.dtype), [x * s for s in np.linspace(0, 1, n)], w.sum(), w[0], len(w), "
+        "w.mean() > 1, torch.tensor((w / w.max()).tolist()), w.astype(np.int64)[-1]",
+        "n = 2 | L[0] = 9.0 | L.append('a') | n = 1 | L = np.array(L) | n = 0"),
     "heap": (
         "import heapq;;H = [3, 1, 2];;k = 0",
         "h = [(v, x * v) for v in H];;heapq.heapify(h);;heapq.heappush(h, (k, x));;"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.devices import device
 from rushlight.core.dtypes import dtype, finfo, iinfo
 from rushlight.core.meta import Meta, Size
@@ -33,6 +35,9 @@ BUILTIN_TYPES = frozenset((
     int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range, slice, type(None), object,
     BuiltinFunctionType, MethodDescriptorType, type(iter([])), type(iter(())), bytearray,
 ))
+
+# Numbers of numpy, which a guard compares bit by bit.
+NUMPY_NUMBERS = frozenset(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")
 
 _leaf_functions: set[int] = set()
 _keep_leaf: list[Callable] = []
@@ -116,7 +121,7 @@ def is_plain(obj: Any) -> bool:
 
 def is_leaf_object(obj: Any) -> bool:
     """Immutable framework objects, whose attributes and methods run natively."""
-    return isinstance(obj, (dtype, device, Size, Meta, finfo, iinfo))
+    return isinstance(obj, (dtype, device, Size, Meta, finfo, iinfo)) or type(obj) in NUMPY_NUMBERS
 
 
 def own_code(obj: Any) -> bool:

@@ -12,7 +12,7 @@ from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
 
 MISS = type("Miss", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
-FIRST = ("type", "tensor", "is", "eq", "not")
+FIRST = ("type", "tensor", "is", "eq", "bits", "not")
 
 
 def is_empty(cell: CellType) -> bool:
@@ -152,6 +152,8 @@ class GuardWriter:
                 return f"{v} is {hold(detail[0].obj)}"
             case "eq":
                 return self._unequal(v, *detail)
+            case "bits":
+                return f"type({v}) is not {hold(detail[0])} or {v}.tobytes() != {detail[1]!r}"
             case "len":
                 return f"len({v}) != {detail[0]}"
             case "keys":

@@ -157,6 +157,8 @@ class Session:
             source.check("eq", kind, repr(obj) if kind in (float, complex) else obj)
         elif isinstance(obj, BY_IDENTITY):
             source.check_identity()
+        elif kind in allow.NUMPY_NUMBERS:
+            source.check("bits", kind, obj.tobytes())
         elif kind is tuple:
             source.check_type()
             source.check("len", len(obj))
@@ -371,7 +373,7 @@ def watches(kind: type) -> bool:
 def immutable(obj: Any) -> bool:
     """Can a guard pin this object down?"""
     kind = type(obj)
-    if kind in BY_VALUE or isinstance(obj, BY_IDENTITY):
+    if kind in BY_VALUE or isinstance(obj, BY_IDENTITY) or kind in allow.NUMPY_NUMBERS:
         return True
     if kind is tuple:
         return all(map(immutable, obj))

@@ -20,7 +20,17 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import call, enums, exceptions, functions, hooks, kinds, tensor, transforms
+from rushlight.compiler.capture.semantics import (
+    arrays,
+    call,
+    enums,
+    exceptions,
+    functions,
+    hooks,
+    kinds,
+    tensor,
+    transforms,
+)
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
 from rushlight.compiler.capture.source import HEAP_TYPE, IMMUTABLE_TYPE, Source
 from rushlight.compiler.capture.value import (
@@ -77,6 +87,8 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return kinds.of_method(session, value, name)
             if isinstance(obj, Enum):
                 return kinds.of_enum(session, value, name)
+            if arrays.is_own(value):
+                return arrays.load(session, value, name)
             if allow.is_leaf_object(obj):
                 return kinds.of_leaf_object(session, value, name)
             if type(obj) in allow.BUILTIN_TYPES:

@@ -18,6 +18,7 @@ from rushlight.compiler.capture import allow, marks
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.frame import Frame
 from rushlight.compiler.capture.semantics import (
+    arrays,
     attr,
     branches,
     builtins,
@@ -87,6 +88,8 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         func = fn.source.read("attr", "__func__", obj.__func__)
         owner = fn.source.read("attr", "__self__", obj.__self__)
         return call(session, func, [owner, *args], kwargs)
+    if arrays.is_function(obj):
+        return arrays.call(session, fn, args, kwargs)
     if isinstance(obj, (BuiltinFunctionType, BuiltinMethodType, MethodDescriptorType, WrapperDescriptorType)):
         if fn.source is not None:
             fn.source.check_identity()

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import (
+    arrays,
     attr,
     call,
     container,
@@ -57,6 +58,8 @@ def instantiate(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Valu
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and str(
             getattr(cls.__new__, "__module__", "")).startswith("namedtuple_"):
         return _named_tuple(session, cls, args, kwargs)
+    if cls in allow.NUMPY_NUMBERS and not kwargs:
+        return arrays.operator(session, cls, *args)
     if issubclass(cls, BaseException):
         return exceptions.make(session, cls, args, kwargs)
     if issubclass(cls, Tensor):

@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, container, iterate, tensor
+from rushlight.compiler.capture.semantics import arrays, attr, call, container, iterate, tensor
 from rushlight.compiler.capture.session import Session, immutable, raise_
 from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
@@ -107,6 +107,8 @@ def rich(session: Session, op: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
     if isinstance(a, TensorV) or isinstance(b, TensorV):
         return tensor.operator(session, RICH[op], a, b)
+    if arrays.is_operand(a, b) and not (isinstance(a, Obj) and a.obj is None or isinstance(b, Obj) and b.obj is None):
+        return arrays.operator(session, RICH[op], a, b)
     decided = late.compared(session, op, a, b)
     if decided is not None:
         return boolean(decided)
@@ -259,6 +261,10 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
         if inplace and isinstance(a, TensorV):
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
+    if arrays.is_operand(a, b):
+        if inplace and arrays.is_own(a):
+            raise Abort("an array that is changed in place")
+        return arrays.operator(session, function, a, b)
     open_ = late.arithmetic(session, op, a, b) or symbolic.arithmetic(session, op, a, b)
     if open_ is not None:
         return open_
@@ -359,6 +365,8 @@ def unary(session: Session, op: str, value: Value) -> Value:
         return late.negative(value)
     if op == "-" and (open_ := symbolic.negative(value)) is not None:
         return open_
+    if arrays.is_operand(value):
+        return arrays.operator(session, function, value)
     if session.is_concrete(value):
         try:
             return constant(function(session.plain(value)))

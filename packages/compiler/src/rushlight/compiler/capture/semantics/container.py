@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, compare, enums, iterate, tensor
+from rushlight.compiler.capture.semantics import arrays, attr, call, compare, enums, iterate, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, immutable, raise_
 from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.value import (
@@ -120,6 +120,8 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
                 return constant(operator.getitem(session.plain(value), session.plain(index)))
             except Exception as error:
                 raise Raised(error) from None
+    if arrays.is_own(value):
+        return arrays.operator(session, operator.getitem, value, index)
     getter = special(session, value, "__getitem__")
     if getter is not None:
         return call.call(session, getter, [index], {})
@@ -253,6 +255,8 @@ def contains(session: Session, container: Value, item: Value) -> bool:
 
 def length(session: Session, value: Value) -> int:
     """`len(value)`."""
+    if arrays.is_own(value) and value.obj.ndim:  # type: ignore[attr-defined]
+        return len(value.obj)  # type: ignore[attr-defined]
     if isinstance(value, TupleV):
         return len(value.items)
     if isinstance(value, SetV):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, enums, tensor
+from rushlight.compiler.capture.semantics import arrays, attr, call, enums, tensor
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     GeneratorV,
@@ -49,6 +49,8 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
         return IterV(_deque_steps(queue))
     if isinstance(value, Obj) and isinstance(value.obj, EnumType):
         return IterV(iter(enums.members(session, session.concrete(value))))
+    if arrays.is_own(value) and value.obj.ndim:
+        return IterV(iter([Obj(x) for x in value.obj]))
     if isinstance(value, Obj):
         items = fixed_items(session, value)
         if items is not None:

@@ -9,8 +9,8 @@ from typing import Any
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.late import LateV
+from rushlight.compiler.capture.semantics import arrays, compare, container, iterate, outside, sets
 from rushlight.compiler.capture.semantics import call as calls
-from rushlight.compiler.capture.semantics import compare, container, iterate, outside, sets
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
     NONE,
@@ -54,6 +54,9 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
         kind = type(owner.obj)
         if kind is tuple and not session.is_concrete(owner):
             return _tuple_method(session, TupleV(iterate.fixed_items(session, owner)), name, args)
+        if arrays.is_operand(owner):
+            session.concrete(owner) if owner.source is not None else owner
+            return arrays.method(session, owner, name, args, kwargs)
         if kind in allow.PURE_METHOD_TYPES or allow.is_leaf_object(owner.obj):
             return _pure(session, owner, name, args, kwargs)
     if isinstance(owner, Obj) and isinstance(owner.obj, TextIOBase) and not kwargs:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from rushlight.compiler.capture import allow, late, leaves, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr
@@ -221,6 +223,8 @@ def unwrap(session: Session, value: Value) -> Any:
                 return tuple([unwrap(session, x) for x in iterate.fixed_items(session, value)])
             if is_open(value) and (number := number_of(value)) is not None:
                 return number
+            if type(value.obj) is np.ndarray and value.source is None:
+                return value.obj.copy()
             obj = session.concrete(value)
             if isinstance(obj, (FunctionType, ModuleType)) or isinstance(obj, type) and obj not in allow.BUILTIN_TYPES:
                 raise Abort(f"a {type(obj).__name__} given to a framework function")

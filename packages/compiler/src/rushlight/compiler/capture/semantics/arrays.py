@@ -1,0 +1,118 @@
+"""Numbers and arrays of numpy that a program computes from numbers, beside its tensors: they run natively.
+
+Arrays that the program made are real ones, and nothing writes to them. What it does with arrays from outside, and with
+the memory of tensors, is left to eager execution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.compiler.capture import allow
+from rushlight.compiler.capture.errors import Abort, Raised
+from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.value import BoundBuiltin, Obj, TupleV, Value, constant
+from rushlight.compiler.capture.view import ListV
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+LARGEST = 1 << 16  # elements of an array that a dry run makes
+
+# Functions that give a result and do nothing else; ufuncs are all of that kind.
+_NAMES = """
+    prod sum mean std var max min amax amin argmax argmin clip round around linspace arange zeros ones full eye array
+    cumsum cumprod dot outer diff concatenate stack interp logspace geomspace hanning hamming blackman median percentile
+    quantile any all isclose allclose where ptp trapezoid sort argsort unique reshape ravel squeeze transpose flip roll
+"""
+FUNCTIONS = {id(found): found for found in [getattr(np, name, None) for name in _NAMES.split()] + [
+    x for x in vars(np).values() if isinstance(x, np.ufunc)]}
+METHODS = frozenset("""
+    astype sum mean std var min max argmin argmax reshape tolist item copy cumsum prod round clip any all flatten ravel
+    squeeze transpose
+""".split())
+ATTRIBUTES = frozenset(("shape", "ndim", "size", "T", "nbytes"))
+
+
+def is_own(value: Value) -> bool:
+    """Is it an array that the program made?"""
+    return isinstance(value, Obj) and type(value.obj) is np.ndarray and value.source is None
+
+
+def is_function(obj: Any) -> bool:
+    """Is it a function of numpy that may run natively?"""
+    return obj is not None and FUNCTIONS.get(id(obj)) is obj
+
+
+def call(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value:
+    """A call of such a function with numbers, sequences of them, and arrays that the program made."""
+    if fn.source is not None:
+        fn.source.check_identity()
+    if "out" in kwargs or "where" in kwargs:
+        raise Abort("a numpy function that writes")
+    return run(fn.obj, [_plain(session, a) for a in args], {k: _plain(session, v) for k, v in kwargs.items()})
+
+
+def load(session: Session, value: Obj, name: str) -> Value:
+    """`array.name`."""
+    if name in METHODS:
+        return BoundBuiltin(name, value)
+    if name in ATTRIBUTES:
+        return _result(getattr(value.obj, name))
+    raise Abort(f"the attribute {name} of an array")
+
+
+def method(session: Session, value: Obj, name: str, args: Args, kwargs: Kwargs) -> Value:
+    """`array.name(*args, **kwargs)`."""
+    if "out" in kwargs:
+        raise Abort("a numpy function that writes")
+    return run(getattr(value.obj, name), [_plain(session, a) for a in args],
+               {k: _plain(session, v) for k, v in kwargs.items()})
+
+
+def operator(session: Session, function: Any, *operands: Value) -> Value:
+    """An operator of which an operand is an array that the program made, or a number of numpy."""
+    return run(function, [_plain(session, x) for x in operands], {})
+
+
+def is_operand(*operands: Value) -> bool:
+    """Does an operator between these values run code of numpy?"""
+    return any(is_own(x) or isinstance(x, Obj) and type(x.obj) in allow.NUMPY_NUMBERS for x in operands)
+
+
+def run(function: Any, args: list, kwargs: dict) -> Value:
+    """Call a function natively. What numpy would warn of is left to eager execution, which warns."""
+    try:
+        with np.errstate(all="raise"):
+            return _result(function(*args, **kwargs))
+    except FloatingPointError:
+        raise Abort("a number that numpy warns of") from None
+    except (MemoryError, DeprecationWarning, FutureWarning) as error:
+        raise Abort(type(error).__name__) from None
+    except Exception as error:
+        raise Raised(error.with_traceback(None)) from None
+
+
+def _result(found: Any) -> Value:
+    if type(found) is np.ndarray:
+        if found.size > LARGEST or found.dtype.kind not in "biufc":
+            raise Abort("a large array, or one of objects")
+        return Obj(found)
+    if type(found) is tuple:
+        return TupleV([_result(x) for x in found])
+    if isinstance(found, list):
+        return ListV([_result(x) for x in found])
+    return constant(found)
+
+
+def _plain(session: Session, value: Value) -> Any:
+    """A number, a sequence of numbers, or an array."""
+    if is_own(value):
+        return value.obj  # type: ignore[attr-defined]
+    items = session.as_list(value)
+    if items is not None:
+        return [_plain(session, x) for x in items.load()]
+    if isinstance(value, TupleV):
+        return tuple([_plain(session, x) for x in value.items])
+    return session.plain(value)
