@@ -187,15 +187,33 @@ def test_wrong_options_are_refused():
 def test_what_onnx_lacks_is_an_error():
     def program(x):
         y = rushlight.digamma(x) + 1
-        return y @ nn.Identity()(rushlight.linalg.inv(x[:, :2]))
+        return y @ nn.Identity()(rushlight.linalg.pinv(x[:, :2]))
 
     first = program.__code__.co_firstlineno
     with pytest.raises(errors.UnsupportedOperatorError) as error:
         rushlight.onnx.export(program, (rushlight.ones(2, 2),))
-    for call in (f"inv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: its"):
+    for call in (f"pinv in File \"{__file__}\", line {first + 2}, in program: ", f"line {first + 1}, in program: its"):
         assert call in str(error.value)
     with pytest.raises(RuntimeError, match=r"cannot be captured whole: .*line \d+"):
         rushlight.onnx.export(lambda x: x if x.sum() > 0 else -x, (X,))
+
+
+def test_equations_and_factors_of_small_matrices(equal_in_onnxruntime):
+    linalg = rushlight.linalg
+
+    def program(a, b):
+        positive = a @ a.mT + rushlight.eye(4)
+        factor = linalg.cholesky(positive)
+        return (linalg.inv(a), linalg.solve(a, b), linalg.solve(a[0], b), *linalg.slogdet(a), factor,
+                linalg.solve_triangular(factor, b, upper=False), rushlight.cholesky_inverse(factor), linalg.det(a))
+
+    rows = rushlight.randn(3, 4, 4, generator=rushlight.Generator().manual_seed(3))
+    rows[1] = rushlight.eye(4)[[2, 0, 3, 1]] * 2  # a pivot has to be found in other rows each time
+    batch = rushlight.export.Dim("batch")
+    equal_in_onnxruntime(program, rows, rows[..., :2] + 1, others=[(rows[:2], rows[1:, :, :2])], close=1e-3,
+                         dynamic_shapes=({0: batch}, {0: batch}))
+    with pytest.raises(errors.UnsupportedOperatorError, match="up to 64 rows"):
+        rushlight.onnx.export(linalg.inv, (rushlight.eye(65),))
 
 
 def test_half_types_are_written_as_they_are():

@@ -7,6 +7,7 @@ from rushlight.onnx import (  # noqa: F401
     fourier,
     gradients,
     indexing,
+    matrices,
     normalization,
     products,
     recurrent,

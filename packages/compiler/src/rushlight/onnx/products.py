@@ -104,6 +104,6 @@ def _trilu(o: Builder, x: Ref, diagonal: int, upper: int) -> Ref:
 
 refuse(
     "ONNX has no operators for decompositions of matrices",
-    "cholesky", "eig", "eigh", "geqrf", "inv", "ldl_factor", "ldl_solve", "lstsq", "lu_factor", "lu_permutation",
-    "matrix_exp", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
+    "eig", "eigh", "geqrf", "ldl_factor", "ldl_solve", "lstsq", "lu_factor", "lu_permutation", "matrix_exp", "pinv",
+    "qr", "svd",
 )  # fmt: skip

@@ -193,7 +193,7 @@ def _affine(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
             f"{count + 1} for size "
             f"{sizes}, got {shape_text(theta.shape)}"
         )
-    if min(sizes) <= 0:
+    if any(s <= 0 for s in sizes):
         raise ValueError(f"affine_grid: expected non-zero, positive output size, got {sizes}")
     if are_open(*sizes[2:]):
         flat = [steps(s, align_corners, theta.device) for s in sizes[2:]]

@@ -223,7 +223,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _infer_split(input: Meta, *, sizes: tuple[int, ...], dim: int) -> tuple[Meta, ...]:
-    if min(sizes, default=0) < 0 or sum(sizes) != input.shape[dim]:
+    if any(s < 0 for s in sizes) or sum(sizes) != input.shape[dim]:
         raise RuntimeError(
             f"split: split sizes {list(sizes)} must not be negative and add up to the size {input.shape[dim]} of dim "
             f"{dim}"

@@ -196,7 +196,7 @@ def _infer_as_strided(
 ) -> Meta:
     if len(size) != len(stride):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {len(stride)} and {len(size)}")
-    if min(size, default=0) < 0 or min(stride, default=0) < 0 or storage_offset < 0:
+    if any(n < 0 for n in (*size, *stride)) or storage_offset < 0:
         raise RuntimeError(
             f"as_strided: sizes, strides and storage_offset must not be negative, got {list(size)}, {list(stride)} and "
             f"{storage_offset}"
