@@ -13,9 +13,9 @@ import rushlight
 from rushlight.kernels.cpu import allocator, copy, gather, masked, native, scatter
 from rushlight.kernels.cpu.indexed import inside
 from rushlight.ops import copy as copy_ops
-from rushlight.ops import histogram
 from rushlight.ops import index as index_ops
 from rushlight.ops import put as put_ops
+from rushlight.ops import search
 
 # Loops move elements by their size, and each size, kind of index and way of writing is a kernel to compile (0.2 s), so
 # what is drawn is kept to what makes a difference.
@@ -27,7 +27,7 @@ WAYS = [("set", False), ("set", True), ("add", True), ("multiply", False), ("max
 @pytest.fixture(scope="module", autouse=True)
 def loops_for_small_arrays():
     with pytest.MonkeyPatch.context() as patch:
-        for module in (native, masked, put_ops, histogram):
+        for module in (native, masked, put_ops, search):
             patch.setattr(module, "WORTH", 1)
         for module in (copy, copy_ops):
             patch.setattr(module, "LARGE", 1)

@@ -116,6 +116,8 @@ def _plan_view(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
 
 
 def _plan_reduction(op: Op, metas: tuple, params: tuple, out: Any) -> Callable:
+    if op in PLANNERS and (run := PLANNERS[op](metas, params, out)) is not None:
+        return run
     numpy = op.numpy
     # numpy's any and all stop early; complex sums it adds pairwise.
     fold = op.fold(params)

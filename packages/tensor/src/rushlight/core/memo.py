@@ -88,7 +88,6 @@ def _taking(call: Callable, memo: native.Plans) -> Callable:
 
 def _taking_several(call: Callable, memo: native.Plans) -> Callable:
     find = memo.get
-    seen: set = set()
 
     def enter(args: tuple, kwargs: dict) -> Any:
         if HANDLERS:
@@ -102,10 +101,7 @@ def _taking_several(call: Callable, memo: native.Plans) -> Callable:
             return call(*args, **kwargs)
         if known:
             return plan(*_tensors((*args, *kwargs.values()) if kwargs else args))
-        if key not in seen or "out" in kwargs:  # a number that is another one each time is not worth learning
-            if len(seen) >= PLAN_LIMIT:
-                seen.clear()
-            seen.add(key)
+        if "out" in kwargs or _is_new(memo, key):
             return call(*args, **kwargs)
         return _learn_several(memo, key, call, given, args, kwargs)
 
@@ -113,6 +109,17 @@ def _taking_several(call: Callable, memo: native.Plans) -> Callable:
         return enter(args, kwargs)
 
     return remembered
+
+
+def _is_new(memo: native.Plans, key: tuple) -> bool:
+    """Does a call come for the first time? A number that is another one each time is not worth learning."""
+    seen = memo.seen
+    if key in seen:
+        return False
+    if len(seen) >= PLAN_LIMIT:
+        seen.clear()
+    seen.add(key)
+    return True
 
 
 def _metas(args: tuple) -> tuple:
@@ -150,14 +157,15 @@ def _entry(memo: native.Plans, how: int, *given: Any) -> tuple | None:
 _NOTHING = (None, None)
 
 
-def _learn(memo: dict, key: tuple, call: Callable, tensors: tuple, args: tuple, kwargs: dict) -> Any:
+def _learn(memo: native.Plans, key: tuple, call: Callable, tensors: tuple, args: tuple, kwargs: dict) -> Any:
     same = _check(args)
-    if key in memo or same is None or not all(type(x) is int or type(x) in _PLAIN for x in kwargs.values()):
+    plain = all(type(x) is int or type(x) in _PLAIN for x in kwargs.values())
+    if same is None or not plain or key in memo or _is_new(memo, key):
         return call(*tensors, *args, **kwargs)
     return _recorded(memo, key, same, tensors, functools.partial(call, *tensors, *args, **kwargs))
 
 
-def _learn_several(memo: dict, key: tuple, call: Callable, given: tuple, args: tuple, kwargs: dict) -> Any:
+def _learn_several(memo: native.Plans, key: tuple, call: Callable, given: tuple, args: tuple, kwargs: dict) -> Any:
     same, tensors = _check(given), _tensors((*args, *kwargs.values()))
     if key in memo or same is None:
         return call(*args, **kwargs)

@@ -43,10 +43,11 @@ class Recent(list):
 class Plans(dict):
     """Plans, or what else was decided, per key. Every change empties what native fronts remember of them."""
 
-    __slots__ = ("recent",)
+    __slots__ = ("recent", "seen")
 
     def __init__(self) -> None:
         self.recent = Recent()
+        self.seen: set = set()  # what came once
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)

@@ -15,7 +15,7 @@ from rushlight.kernels.cpu import calls_indices as i
 from rushlight.kernels.cpu import calls_loops as how
 from rushlight.kernels.cpu import calls_objects as c
 
-_MOST_BLOCKS, _MOST_BYTES = 4096, 65536
+_MOST_BLOCKS, _MOST_BYTES = 256, 65536
 _NUMBERS = (how.TO_DOUBLE, how.TO_SINGLE, how.TO_INT64)
 
 

@@ -10,6 +10,7 @@ from rushlight.core.dispatch import settle
 from rushlight.core.dtypes import dtype
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import has_format, memory_format, preserve_format
+from rushlight.core.memo import remembering
 from rushlight.core.tensor import Tensor, set_memory
 from rushlight.ops.copy import convert
 from rushlight.ops.create import PYTHON_TYPES, as_dtype
@@ -90,12 +91,12 @@ _METHODS = {
 
 
 def _conversion(name: str, wanted: dtype) -> None:
-    def convert_to(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-        return converted(self, wanted, self._meta.device, memory_format=memory_format)
+    def convert_to(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        return converted(input, wanted, input._meta.device, memory_format=memory_format)
 
     convert_to.__name__ = convert_to.__qualname__ = name
     convert_to.__doc__ = f"The tensor in dtype {wanted.name}; the tensor itself if it has that dtype."
-    extend_tensor(name, convert_to)
+    extend_tensor(name, remembering(convert_to, convert_to))
 
 
 for _name, _wanted in _METHODS.items():

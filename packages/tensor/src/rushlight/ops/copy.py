@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import dtypes
+from rushlight.core import dtypes, native
 from rushlight.core.declare import check_writable, structured, updating, view
 from rushlight.core.devices import cpu
 from rushlight.core.errors import shape_text
@@ -15,6 +15,7 @@ from rushlight.core.front import extend_tensor, function
 from rushlight.core.layout import (
     contiguous_format,
     has_format,
+    may_overlap,
     memory_format,
     preserve_format,
     strides_for,
@@ -219,6 +220,9 @@ fill_op = updating(
 )
 
 
+_FEW = 256  # elements that are written one by one
+
+
 @planner(INPLACE[fill_op])
 def _plan_fill(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
     """Few elements get a number without the questions that only a tensor as the value raises."""
@@ -237,7 +241,9 @@ def _plan_fill(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable |
         target.storage().version += 1
         return target
 
-    return run
+    if not native.installed() or target.numel > _FEW or may_overlap(target):
+        return run
+    return native.form("give", run, metas, out, target.shape, target.strides, {}, 1, (0,) * target.ndim, in_place=True)
 
 
 @function()
@@ -248,7 +254,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return fill_op.apply((input, value))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Overwrite every element with `value`, a number or a 0-dim tensor; RuntimeError for other shapes.
 
@@ -260,7 +266,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return INPLACE[fill_op].apply((input, value))
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def zero_(input: Tensor) -> Tensor:
     """Overwrite every element with zero."""
     return INPLACE[fill_op].apply((input, 0))

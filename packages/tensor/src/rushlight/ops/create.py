@@ -61,7 +61,7 @@ def filled(
     return finish(full_op.apply((value,), (shape, dtype, as_device(device))), requires_grad)
 
 
-@function(method=False)
+@function(method=False, memo=True)
 def full(
     size: Sequence[int],
     fill_value: Any,

@@ -1,4 +1,4 @@
-"""Drawing from distributions: uniform_, normal_, normal, bernoulli, multinomial, exponential_ and their like.
+"""Drawing from distributions: uniform_, normal_, normal, exponential_ and their like.
 
 All are written in uniform or normal numbers.
 """
@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.core import checks, dtypes
 from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.devices import as_device, cpu
-from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.generator import Generator, default_generator
+from rushlight.core.layout import may_overlap
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import HANDLERS, Op, Sample, kernel
-from rushlight.core.out import EXACT
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
 from rushlight.ops.copy import copy_
-from rushlight.ops.create import arange, as_dtype, sizes
-from rushlight.ops.histogram import searchsorted
+from rushlight.ops.create import as_dtype, sizes
 from rushlight.ops.random import (
+    NORMAL,
+    UNIFORM,
     counters,
     draw,
     drawn,
     integers,
+    normal_op,
     normal_scaled_op,
     normal_tensor,
     uniform_between_op,
@@ -40,31 +41,60 @@ from rushlight.ops.view import broadcast_shapes
 Number = bool | int | float
 
 
-def _floating(name: str, x: Tensor) -> None:
+def check_floating(name: str, x: Tensor) -> None:
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"{name}: expected a floating point tensor, got {x.dtype.name}")
 
 
-def _wide(x: Tensor) -> dtypes.dtype:
+def wide_dtype(x: Tensor) -> dtypes.dtype:
     """The dtype to compute in: half types and integers in float32."""
     return dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
 
 
-def _uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
-    return draw(uniform_op, x._meta.shape, _wide(x), x.device, generator)
+def uniform_like(x: Tensor, generator: Generator | None) -> Tensor:
+    return draw(uniform_op, x._meta.shape, wide_dtype(x), x.device, generator)
 
 
 # Filling a tensor in place
 
 
 def filled_by(input: Tensor, values: Tensor) -> Tensor:
-    """`input.copy_(values)` for fresh values; without its questions where no history, handler or view can care."""
-    m = input._meta
-    if m is values._meta and m.device is cpu and input._auto is None and not HANDLERS and input._array.flags.writeable:
-        np.copyto(input._array, values._array)
+    """`input.copy_(values)` for fresh values, of its dtype or bools; without its questions where no history, handler or
+    view can care."""
+    m, own = input._meta, values._meta
+    same = m is own or own.dtype is dtypes.bool and m.shape == own.shape and own.device is cpu
+    if same and m.device is cpu and not HANDLERS and input._auto is None and input._array.flags.writeable:
+        np.copyto(input._array, values._array, "unsafe")
         input.storage().version += 1
         return input
     return copy_(input, values)
+
+
+class _Few(NamedTuple):
+    """A draw of a few numbers right into the memory of a tensor, as `philox.few` takes it."""
+
+    n: int
+    kind: np.dtype
+    words_each: int
+    convert: Any
+
+
+def few_of(m: Meta, kind: np.dtype, words_each: int, convert: Any) -> _Few | None:
+    """The draw for a tensor; None where many are drawn, or something could care how."""
+    plain = m.device is cpu and not m.requires_grad and (m.contiguous or not may_overlap(m))
+    return _Few(m.numel, kind, words_each, convert) if plain and m.numel <= philox.SMALL else None
+
+
+def takes(few: _Few | None, input: Tensor) -> bool:
+    """Is nothing but memory changed, with no history, handler or view that could care?"""
+    return few is not None and input._auto is None and not HANDLERS and input._array.flags.writeable
+
+
+def put_few(input: Tensor, values: np.ndarray) -> Tensor:
+    array = input._array
+    np.copyto(array, values if array.ndim == 1 else values.reshape(array.shape), "unsafe")
+    input.storage().version += 1
+    return input
 
 
 def _named_from(name: str, from_: Any, named: dict[str, Any]) -> Any:
@@ -87,26 +117,31 @@ def uniform_(
         True
     """
     m, low = input._meta, _named_from("uniform_", from_, named) if named else from_
-    op, params, count = _uniform_draw(m.shape, m.dtype, m.device, low, to)
-    values = op.apply((generator or default_generator).take(count), params)
+    op, params, count, few = _uniform_draw(m, low, to)
+    seed_offset = (generator or default_generator).take(count)
+    if takes(few, input):
+        return put_few(input, philox.few(*seed_offset, *few))
+    values = op.apply(seed_offset, params)
     return filled_by(input, values.view(m.dtype).squeeze(-1) if m.dtype.is_complex else values)
 
 
 @lru_cache(256)
-def _uniform_draw(shape: tuple, dtype: dtypes.dtype, device: Any, low: float, to: float) -> tuple[Op, tuple, int]:
-    """The draw for `uniform_`: op, params, and how many counters it takes. A complex number is drawn in two parts."""
+def _uniform_draw(m: Meta, low: float, to: float) -> tuple[Op, tuple, int, _Few | None]:
+    """The draw for `uniform_`: op, params, how many counters it takes, and how few numbers come to their place. A
+    complex number is drawn in two parts."""
+    dtype = m.dtype
     if not dtype.is_inexact:
         raise RuntimeError(f"uniform_: expected a floating point or complex tensor, got {dtype.name}")
     if dtype.is_complex:
-        return _uniform_draw((*shape, 2), dtype.to_real(), device, low, to)
+        return (*_uniform_draw(meta(dtype.to_real(), (*m.shape, 2), None, m.device), low, to)[:3], None)
     if not low <= to:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={to}")
     if to - low > dtypes.largest(dtype):
         raise RuntimeError(f"uniform_: expects to-from <= {dtypes.largest(dtype)}, but found to={to} and from={low}")
-    op, params = uniform_op, (shape, dtype, device)
+    op, params = uniform_op, (m.shape, dtype, m.device)
     if low != 0 or to != 1:
         op, params = uniform_between_op, (float(low), float(to), *params)
-    return op, params, op.counters(*params)
+    return op, params, op.counters(*params), few_of(m, m.numpy, *UNIFORM[dtype]) if op is uniform_op else None
 
 
 @function(out=False, public=False)
@@ -118,9 +153,27 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
         >>> rushlight.zeros(3).normal_(5, 0)
         tensor([5., 5., 5.])
     """
-    if not input.dtype.is_inexact:
-        raise RuntimeError(f"normal_: expected a floating point or complex tensor, got {input.dtype.name}")
-    return filled_by(input, _normal_of(input._meta.shape, input.dtype, input.device, mean, std, generator))
+    m = input._meta
+    if m.dtype.is_complex:
+        return filled_by(input, _normal_of(m.shape, m.dtype, m.device, mean, std, generator))
+    op, params, count, few = _normal_draw(m, mean, std)
+    seed_offset = (generator or default_generator).take(count)
+    if takes(few, input):
+        return put_few(input, philox.few(*seed_offset, *few))
+    return filled_by(input, op.apply(seed_offset, params))
+
+
+@lru_cache(256)
+def _normal_draw(m: Meta, mean: float, std: float) -> tuple[Op, tuple, int, _Few | None]:
+    """The same for `normal_`."""
+    if not m.dtype.is_inexact:
+        raise RuntimeError(f"normal_: expected a floating point or complex tensor, got {m.dtype.name}")
+    if not std >= 0:
+        raise RuntimeError(f"normal: expects std >= 0.0, but found std {std}")
+    op, params = normal_op, (m.shape, m.dtype, m.device)
+    if std != 1 or mean != 0:
+        op, params = normal_scaled_op, (float(mean), float(std), *params)
+    return op, params, op.counters(*params), few_of(m, m.numpy, *NORMAL[m.dtype]) if op is normal_op else None
 
 
 def _normal_of(
@@ -232,10 +285,10 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
 
     Raises RuntimeError unless lambd > 0.
     """
-    _floating("exponential_", input)
+    check_floating("exponential_", input)
     if not lambd > 0:
         raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}")
-    return filled_by(input, (1 - _uniform_like(input, generator)).log_().div_(-lambd))
+    return filled_by(input, (1 - uniform_like(input, generator)).log_().div_(-lambd))
 
 
 @function(out=False, public=False)
@@ -244,10 +297,10 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
 
     Raises RuntimeError unless sigma > 0.
     """
-    _floating("cauchy_", input)
+    check_floating("cauchy_", input)
     if not sigma > 0:
         raise RuntimeError(f"cauchy_: expects sigma > 0.0, but found sigma={sigma}")
-    return filled_by(input, (_uniform_like(input, generator) - 0.5).mul_(math.pi).tan_().mul_(sigma).add_(median))
+    return filled_by(input, (uniform_like(input, generator) - 0.5).mul_(math.pi).tan_().mul_(sigma).add_(median))
 
 
 @function(out=False, public=False)
@@ -258,120 +311,13 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_: expects p to be in (0, 1), but got p={p}")
-    return filled_by(input, (1 - _uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
+    return filled_by(input, (1 - uniform_like(input, generator)).log_().div_(math.log1p(-p)).ceil_().clamp_(min=1))
 
 
 @function(out=False, public=False)
 def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exp of normal numbers. Raises RuntimeError unless std > 0."""
-    _floating("log_normal_", input)
+    check_floating("log_normal_", input)
     if not std > 0:
         raise RuntimeError(f"log_normal_: expects std > 0.0, but found std={std}")
-    return filled_by(input, _normal_of(input._meta.shape, _wide(input), input.device, mean, std, generator).exp_())
-
-
-# Bernoulli, multinomial
-
-
-def _infer_bernoulli(input: Meta, seed: Meta, offset: Meta) -> Meta:
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(f"bernoulli: expected a floating point tensor of probabilities, got {input.dtype.name}")
-    return meta(input.dtype, input.shape, None, input.device)
-
-
-bernoulli_op = structured(
-    "bernoulli",
-    _infer_bernoulli,
-    random=True,
-    doc="1 with the probability that an operand gives, else 0.",
-    samples=lambda: [Sample((np.array([0, 0.5, 1], np.float32), 1, 0))],
-)
-
-
-def _are_probabilities(p: np.ndarray) -> bool:
-    if p.size > 64:
-        return bool(((p >= 0) & (p <= 1)).all())
-    values = p.reshape(-1).tolist()  # a third of the time, for few; the sum tells NaN
-    return min(values) >= 0 and max(values) <= 1 and not math.isnan(sum(values))
-
-
-@kernel(bernoulli_op, "cpu")
-def _bernoulli(p: np.ndarray, seed: int, offset: int) -> np.ndarray:
-    if p.size and not _are_probabilities(p):
-        raise RuntimeError(
-            "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got a probability outside [0, 1]"
-        )
-    drawn = philox.generate(seed, offset, p.size, np.dtype(np.float64), 2, philox.uniform64)
-    return (drawn.reshape(p.shape) < p).astype(p.dtype)
-
-
-@function(out=True)
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element gives (or `p`), else 0. Raises RuntimeError for probabilities outside
-    [0, 1].
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.bernoulli(rushlight.tensor([0., 1.]))
-        tensor([0., 1.])
-    """
-    if p is not None:
-        return bernoulli_(input.detach().clone(), p, generator=generator)
-    return bernoulli_op.apply((input, *(generator or default_generator).take(-(-input.numel() // 2))))
-
-
-@function(out=False, public=False)
-def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability `p`, else 0. Raises RuntimeError for probabilities outside [0, 1]."""
-    if isinstance(p, Tensor):
-        return filled_by(input, bernoulli(p.detach().expand(input.shape), generator=generator))
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
-    return filled_by(input, _uniform_like(input, generator) < p)
-
-
-@function(out=EXACT)
-def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> Tensor:
-    """`num_samples` indices, drawn with probabilities in proportion to the weights in `input`, for each row of it.
-
-    Shapes: `(n,)` or `(rows, n)` -> `(num_samples,)` or `(rows, num_samples)`, int64. Raises RuntimeError for negative,
-    infinite or all-zero weights, and for more samples than weights without replacement.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.multinomial(rushlight.tensor([0., 3., 0.]), 2, replacement=True)
-        tensor([1, 1])
-    """
-    _floating("multinomial", input)
-    if input.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, got shape {shape_text(input.shape)}")
-    if num_samples <= 0:
-        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
-    if not replacement and num_samples > input.shape[-1]:
-        raise RuntimeError(
-            f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement, got {num_samples} "
-            "> "
-            f"{input.shape[-1]}"
-        )
-    weights = input.detach().to(_wide(input))
-    total = weights.sum(-1, keepdim=True)
-    if checks.found(~((weights >= 0) & total.isfinite())):
-        raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0")
-    if checks.found(~(total > 0)):
-        raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0)")
-    if replacement:
-        edges = weights.cumsum(-1)
-        shape = (*input._meta.shape[:-1], num_samples)
-        drawn = draw(uniform_op, shape, weights.dtype, input.device, generator) * edges[..., -1:]
-        # a draw just below 1 times the total may round up to the total, which lies behind the last edge
-        return searchsorted(edges, drawn, right=True).minimum(_last_positive(weights))
-    # The largest of log(weight) plus Gumbel noise wins; here as the smallest of exponential noise over weight.
-    noise = (1 - _uniform_like(weights, generator)).log_().neg_()
-    return (noise / weights).topk(num_samples, dim=-1, largest=False).indices
-
-
-def _last_positive(weights: Tensor) -> Tensor:
-    """For each row the last index that has a weight."""
-    return (arange(weights.shape[-1], device=weights.device) * (weights > 0)).amax(-1, keepdim=True)
+    return filled_by(input, _normal_of(input._meta.shape, wide_dtype(input), input.device, mean, std, generator).exp_())

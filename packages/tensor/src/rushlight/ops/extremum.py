@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,13 @@ from rushlight.core import scalar as s
 from rushlight.core.declare import reduction
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import export, extend_tensor, function
+from rushlight.core.memo import remembering
 from rushlight.core.meta import Meta, meta
-from rushlight.core.op import ErrorSample, Op
+from rushlight.core.op import ErrorSample, Op, planner
 from rushlight.core.out import EXACT, assign_out
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.extreme import position as position_along
+from rushlight.kernels.cpu.native import WORTH
 from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
 from rushlight.ops.selection import maximum, minimum
 from rushlight.return_types import named
@@ -128,12 +131,12 @@ def _infer_position(name: str) -> Callable:
 
 def _position(largest: bool) -> Callable:
     def compute(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-        shape = reduced_shape(array.shape, dim, keepdim)
         if not array.ndim:
             return np.zeros((), np.int64)
         if len(dim) == 1:
-            return position_along(array, dim[0], largest).reshape(shape)
-        return np.array(_position_of_all(array, largest)).reshape(shape)
+            found = position_along(array, dim[0], largest)
+            return found if keepdim else found.reshape(found.shape[: dim[0]] + found.shape[dim[0] + 1 :])
+        return np.array(_position_of_all(array, largest)).reshape((1,) * array.ndim if keepdim else ())
 
     return compute
 
@@ -176,6 +179,28 @@ argmin_op = reduction(
     doc="The position of the smallest element along one dimension, or in the flattened tensor.",
     reference=lambda x, dim, keepdim: _found(np.argmin, x, dim, keepdim),
 )
+
+
+def _planned(op: Op, name: str) -> None:
+    """Positions of few numbers are one call of numpy."""
+
+    def plan(metas: tuple[Meta], params: tuple, out: Meta) -> Callable | None:
+        (m,), (dim, keepdim) = metas, params
+        if not 0 < m.numel < WORTH or not m.ndim or keepdim or m.numpy.kind not in "iuf" or m.numpy.itemsize == 2:
+            return None
+        if len(dim) == m.ndim:
+            find = operator.methodcaller(name)
+            return lambda x: wrap(np.array(find(x._array)), out)
+        if len(dim) != 1:
+            return None
+        find = operator.methodcaller(name, dim[0])
+        return lambda x: wrap(find(x._array), out)
+
+    planner(op)(plan)
+
+
+_planned(argmax_op, "argmax")
+_planned(argmin_op, "argmin")
 
 
 @function(out=EXACT, memo=True)
@@ -224,6 +249,7 @@ def _extreme_function(name: str, whole: Op, position: Op, pair: Callable, word: 
         d = check_dim(name, dim, input.ndim)
         return chosen(name, input, position.apply((input,), ((d,) if input.ndim else (), True)), d, keepdim)
 
+    along = remembering(along, along)
     extreme.__name__ = extreme.__qualname__ = name
     extreme.__module__ = "rushlight"
     extreme.__doc__ = f"""The {word} element.

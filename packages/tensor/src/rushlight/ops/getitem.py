@@ -14,6 +14,7 @@ import numpy as np
 from rushlight.core import dispatch, dtypes, native
 from rushlight.core.declare import view
 from rushlight.core.front import extend_tensor
+from rushlight.core.memo import remembering
 from rushlight.core.op import HANDLERS, INPLACE, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.ops import basic_index
@@ -46,7 +47,10 @@ def _indexing() -> Callable:
             return _select(self, index, 0)
         if kind is tuple and not HANDLERS and (key := basic_index.key(self, index)) is not None:
             return basic_index.part(self, index, key, _getitem)
-        return _getitem(self, index)
+        if hasattr(index, "_meta"):
+            return by_tensors(self, index)
+        items = _plain_items(index) if kind is tuple else None
+        return _getitem(self, index) if items is None else by_tensors(self, *items)
 
     def getitem(self: Tensor, index: Any) -> Any:
         """A part of the tensor: a view for integers, slices, `...` and None; a copy for tensors, lists and masks.
@@ -69,6 +73,33 @@ def _indexing() -> Callable:
 
 
 getitem = _indexing()
+
+
+def _by_tensors(input: Tensor, *items: Tensor | tuple | int | str | None) -> Tensor:
+    """`input[items]`, one of them a tensor; slices and `...` come as `_plain_items` gives them."""
+    index = tuple([slice(*x) if x.__class__ is tuple else ... if x.__class__ is str else x for x in items])
+    return _getitem(input, index if len(index) > 1 else index[0])
+
+
+by_tensors = remembering(_by_tensors, _by_tensors)
+
+
+def _plain_items(index: tuple) -> list | None:
+    """The items of an index such that they can be keys; None where there is no tensor among them, or something else."""
+    items: list[Any] = []
+    tensors = False
+    for item in index:
+        kind = item.__class__
+        if kind is slice:
+            item = (item.start, item.stop, item.step)
+        elif item is Ellipsis:
+            item = "..."
+        elif hasattr(item, "_meta"):
+            tensors = True
+        elif kind is not int and item is not None:
+            return None
+        items.append(item)
+    return items if tensors else None
 
 
 def _getitem(self: Tensor, index: Any) -> Any:

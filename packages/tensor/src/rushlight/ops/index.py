@@ -297,7 +297,7 @@ def _nonzero(array: np.ndarray) -> np.ndarray:
     return places(array)
 
 
-@function()
+@function(memo=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """The indices of all elements that are not zero: shape `(n, ndim)`, or with `as_tuple` one tensor of n indices per
     dimension.

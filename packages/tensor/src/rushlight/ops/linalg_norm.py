@@ -16,6 +16,7 @@ from rushlight.core.dtypes import dtype as Dtype
 from rushlight.core.errors import check_dim, check_dims, shape_text
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
+from rushlight.core.native import of_loops
 from rushlight.core.op import ErrorSample, Fold, Sample
 from rushlight.core.tensor import Tensor
 from rushlight.ops.reduction import added, reduced_shape
@@ -38,11 +39,17 @@ def _infer(input: Meta, *, dim: tuple[int, ...], keepdim: bool, ord: float) -> M
     return meta(input.dtype.to_real(), reduced_shape(input.shape, dim, keepdim), None, input.device)
 
 
+_FEW = 256
+
+
 def _total(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
     """The sum, kept from losing digits down long columns."""
+    if x.size <= _FEW:
+        return x.sum(axis=dim, keepdims=keepdim)
     return added(x, dim, keepdim, dtypes.from_numpy_dtype(x.dtype))
 
 
+@of_loops
 def _norm(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, ord: float) -> np.ndarray:
     x = checks.widened(x)
     if ord == 0:

@@ -5,6 +5,7 @@ The ops take (seed, offset) as numbers; the functions get those from a `Generato
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -44,10 +45,7 @@ def _samples() -> list[Sample]:
 
 
 def _count(shape: tuple[int, ...]) -> int:
-    n = 1
-    for size in shape:
-        n *= size
-    return n
+    return math.prod(shape)
 
 
 def counters(n: int, wanted: dtype) -> int:
@@ -76,23 +74,23 @@ normal_op = structured(
     samples=_samples,
 )
 
-_UNIFORM = {
+UNIFORM = {
     dtypes.float32: (1, philox.uniform32),
     dtypes.float64: (2, philox.uniform64),
     dtypes.float16: (1, philox.uniform_half(11)),
     dtypes.bfloat16: (1, philox.uniform_half(8)),
 }
-_NORMAL = dict.fromkeys(_UNIFORM, (1, philox.normal32)) | {dtypes.float64: (2, philox.normal64)}
+NORMAL = dict.fromkeys(UNIFORM, (1, philox.normal32)) | {dtypes.float64: (2, philox.normal64)}
 
 
 @planner(uniform_op)
 def _plan_uniform(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
-    return _plan_floats(*_UNIFORM[out.dtype], out)
+    return _plan_floats(*UNIFORM[out.dtype], out)
 
 
 @planner(normal_op)
 def _plan_normal(metas: tuple[Meta, Meta], params: tuple, out: Meta) -> Callable | None:
-    return _plan_floats(*_NORMAL[out.dtype], out)
+    return _plan_floats(*NORMAL[out.dtype], out)
 
 
 def _plan_floats(words_each: int, convert: Callable, out: Meta) -> Callable | None:
@@ -118,13 +116,13 @@ def _plan_floats(words_each: int, convert: Callable, out: Meta) -> Callable | No
 
 @kernel(uniform_op, "cpu", exact=True)
 def _uniform(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
-    words_each, convert = _UNIFORM[dtype]
+    words_each, convert = UNIFORM[dtype]
     return philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, convert).reshape(shape)
 
 
 @kernel(normal_op, "cpu", exact=True)
 def _normal(seed: int, offset: int, shape: tuple[int, ...], dtype: dtype, device: Any) -> np.ndarray:
-    words_each, convert = _NORMAL[dtype]
+    words_each, convert = NORMAL[dtype]
     return philox.generate(seed, offset, _count(shape), dtype.numpy, words_each, convert).reshape(shape)
 
 
@@ -174,9 +172,9 @@ def _linear(name: str, base: Any, table: dict, change: Callable, infer: Callable
     return op
 
 
-uniform_between_op = _linear("rand_between", uniform_op, _UNIFORM, _between, _infer_draw,
+uniform_between_op = _linear("rand_between", uniform_op, UNIFORM, _between, _infer_draw,
                              "Uniform numbers in [a, b) drawn from counter `offset` on.")
-normal_scaled_op = _linear("randn_scaled", normal_op, _NORMAL, _scaled, _infer_normal,
+normal_scaled_op = _linear("randn_scaled", normal_op, NORMAL, _scaled, _infer_normal,
                            "Normal numbers with mean a and standard deviation b drawn from counter `offset` on.")
 
 
@@ -256,6 +254,8 @@ def _randperm(seed: int, offset: int, n: int, dtype: dtype, device: Any) -> np.n
     bits = max(n - 1, 0).bit_length()
     keys = philox.generate(seed, offset, n, np.dtype(np.uint64), 2, philox.whole64(0, 1 << 64))
     keys <<= np.uint64(bits)
+    if n <= philox.SMALL:
+        return keys.argsort(kind="stable").astype(dtype.numpy, copy=False)
     keys |= np.arange(n, dtype=np.uint64)
     keys.sort()
     keys &= np.uint64((1 << bits) - 1)

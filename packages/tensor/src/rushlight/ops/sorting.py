@@ -155,17 +155,24 @@ topk_op = structured(
 )
 
 
+def _first_of_few(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
+    order = x.argsort(dim)
+    return axes.part(order, dim, -1, -k - 1, -1).copy() if largest else axes.part(order, dim, 0, k).copy()
+
+
 @kernel(topk_op, "cpu")
 def _topk(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> np.ndarray:
     if x.ndim == 0:
         return np.zeros((), np.int64)
+    if 0 < k and x.size <= _FEW and x.dtype.kind in "iuf":
+        return _first_of_few(x, k, dim, largest)
     if select.fits(x, k):
         return select.first(x, k, dim, largest)
     x, size = comparable(x), x.shape[dim]
     if k == 0:
         return np.zeros([k if d == dim else n for d, n in enumerate(x.shape)], np.int64)
     if x.size <= _FEW:
-        return axes.part(_argsort(x, dim, largest, False), dim, 0, k)
+        return _first_of_few(x, k, dim, largest)
     at = size - k if largest else k - 1
 
     def sorted_first(rows: np.ndarray, axis: int) -> np.ndarray:
@@ -274,6 +281,13 @@ def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
         return _middle(x, dim, skip_nan) if x.ndim else np.zeros((), np.int64)
 
     def value(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+        if len(dim) == x.ndim and 0 < x.size <= _FEW and x.dtype.kind in "iuf":
+            ordered = x.flatten()
+            ordered.sort()  # NaN last
+            last = ordered[-1]
+            nans = int(np.isnan(ordered).sum()) if last != last else 0
+            at = x.size - 1 if nans and not skip_nan else max(x.size - nans - 1, 0) // 2
+            return ordered[at : at + 1].reshape((1,) * x.ndim if keepdim else ())
         rest = [d for d in range(x.ndim) if d not in dim]
         rows = x.transpose(*rest, *dim).reshape(*[x.shape[d] for d in rest], -1)
         if not rows.size:

@@ -69,7 +69,7 @@ def diagonal_params(name: str, input: Tensor, offset: int, dim1: int, dim2: int)
     return int(offset), first, second
 
 
-@function(out=False)
+@function(out=False, memo=True)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonals over `dim1` and `dim2`, as last dimension of a view; `offset` shifts them to the right.
 

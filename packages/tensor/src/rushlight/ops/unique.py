@@ -41,12 +41,15 @@ unique_op = structured(
 )
 
 
+_FEW = 64  # elements that are sorted sooner than counted
+
+
 @kernel(unique_op, "cpu")
 def _unique(x: np.ndarray, dim: int | None, inverse: bool, counts: bool) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
     if x.ndim == 0:
         dim = None
-    if dim is None and x.dtype.kind in "iub" and x.size:
+    if dim is None and x.dtype.kind in "iub" and x.size > _FEW:
         whole = x.view(np.uint8) if x.dtype == bool else x
         low, span = whole.min(), int(whole.max()) - int(whole.min()) + 1
         if span <= max(_COUNTED, 2 * x.size):

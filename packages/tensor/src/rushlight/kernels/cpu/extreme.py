@@ -45,7 +45,8 @@ def position(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
         x = x.view(np.uint8)
     count = x.size // x.shape[dim]
     if x.size < native.WORTH or not x.flags.aligned:
-        x = x.astype(compute_dtype(x.dtype), copy=False)
+        if x.itemsize == 2:
+            x = x.astype(compute_dtype(x.dtype), copy=False)
         return x.argmax(dim, keepdims=True) if largest else x.argmin(dim, keepdims=True)
     if count < FEW and x.shape[dim] >= 2 * CHUNK:
         return _of_chunks(x, dim, largest)

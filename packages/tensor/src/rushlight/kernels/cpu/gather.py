@@ -20,7 +20,7 @@ def worth(shape: Shape, array: np.ndarray, *indices: np.ndarray) -> bool:
     for size in shape:
         count *= size
     return (
-        count >= native.WORTH
+        native.enough(count)
         and len(shape) <= MOST_DIMS
         and array.size > 0
         and all(stride % a.itemsize == 0 for a in (array, *indices) for stride in a.strides)

@@ -95,7 +95,7 @@ _CHECK = """def kernel(lo, hi, layout, bad, index):
 def inside(index: np.ndarray, least: int, size: int) -> bool:
     """Are all indices in [least, size)?"""
     index = index[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in index.strides])]
-    if index.size >= native.WORTH:
+    if native.enough(index.size):
         index = index.transpose(sorted(range(index.ndim), key=lambda d: -index.strides[d]))
         if index.flags.c_contiguous:
             kernel = compile_source(_CHECK, ("u64", "u64", "*i64", "*i64", f"*{SHORT[index.dtype.name]}"))

@@ -168,7 +168,7 @@ def store_where(target: np.ndarray, mask: np.ndarray, values: np.ndarray) -> Non
 def places(array: np.ndarray) -> np.ndarray:
     """The indices of the elements that are not zero, a row each, in row-major order."""
     if array.size < WORTH:
-        return np.argwhere(array)
+        return np.array(array.nonzero()).T.copy()
     mask = array
     if array.dtype != np.bool_ or not array.flags.c_contiguous:
         mask = allocator.empty(array.shape, np.bool_)

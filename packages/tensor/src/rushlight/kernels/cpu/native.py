@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.core.native import installed
 from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
@@ -22,11 +23,18 @@ from rushlight.kernels.source import SHORT, emit
 
 # Below so many elements numpy is as fast, and nobody should wait for a compiler (0.3 to 1 s, once per machine).
 WORTH = 32768
+# The same once small calls are native, as then the process has LLVM in memory, and goes on for a while.
+FEW = 512
 # Elements to a piece of work.
 GRAIN = 32768
 
 _ELEMENT = re.compile(r"\bT\b")
 _EXP = re.compile(r"(\s*)(\w+) = exp\((.+)\)")
+
+
+def enough(elements: int) -> bool:
+    """Is it worth a native loop, where a few microseconds a call count as well as the wait for a compiler?"""
+    return elements >= WORTH or elements >= FEW and installed()
 
 
 def worthwhile(*arrays: np.ndarray) -> bool:

@@ -123,11 +123,16 @@ def generate(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, c
     """
     if n > SMALL:
         return _generate(seed, offset, n, dtype, words_each, convert)
+    return few(seed, offset, n, dtype, words_each, convert).copy()
+
+
+def few(seed: int, offset: int, n: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:
+    """The same for up to `SMALL` elements, which must not be written to."""
     have_seed, first, last, elements = STOCKS.get((convert, dtype)) or NO_STOCK
     start = (offset - first) * (4 // words_each)
     if have_seed != seed or not 0 <= start <= last - n:
         start, elements = 0, restocked(seed, offset, dtype, words_each, convert)
-    return elements[start : start + n].copy()
+    return elements[start : start + n]
 
 
 def restocked(seed: int, offset: int, dtype: np.dtype, words_each: int, convert: Callable) -> np.ndarray:

@@ -49,7 +49,7 @@ def accumulate(ufunc: np.ufunc, x: np.ndarray, dim: int, reverse: bool) -> np.nd
     """The running sums or products of a large array of floats or int64 in a wider type, from the last element backwards
     for `reverse`; None for other arrays.
     """
-    if x.size < native.WORTH or x.dtype not in (*lines.FLOATS, np.int64) or not x.flags.aligned:
+    if not native.enough(x.size) or x.dtype not in (*lines.FLOATS, np.int64) or not x.flags.aligned:
         return None
     sign = "+" if ufunc is np.add else "*"
     out, n = allocator.empty(x.shape, x.dtype), x.shape[dim]

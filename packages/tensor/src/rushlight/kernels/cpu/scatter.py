@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 def worth(shape: Shape, *arrays: np.ndarray) -> bool:
     """Are there enough places to write to for a native loop, and can one walk through these arrays?"""
     return (
-        math.prod(shape) >= native.WORTH
+        native.enough(math.prod(shape))
         and len(shape) <= MOST_DIMS
         and all(stride % a.itemsize == 0 for a in arrays for stride in a.strides)
     )

@@ -27,7 +27,7 @@ _CLEAR = """def kernel(lo, hi, layout, out):
 def clear_triangle(array: np.ndarray, diagonal: int, upper: bool) -> None:
     """Zeros from a diagonal of the last two dimensions on (`upper`), or in front of it."""
     rows, n = array.shape[-2:]
-    if array.size >= native.WORTH and array.flags.c_contiguous:
+    if native.enough(array.size) and array.flags.c_contiguous:
         bits = bits_dtype(array.itemsize)
         short = SHORT[bits.name]
         source = _CLEAR.replace("ZERO", f"{short}(0)")
