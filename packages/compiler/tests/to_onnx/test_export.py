@@ -174,7 +174,7 @@ def test_verify_and_rows_of_the_caller():
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(ValueError, match="18 to 23, got 17"):
+    with pytest.raises(ValueError, match="18 to 28, got 17"):
         rushlight.onnx.export(small(), (X,), opset_version=17)
     with pytest.raises(NotImplementedError, match="report=True"):
         rushlight.onnx.export(small(), (X,), report=True)

@@ -146,7 +146,7 @@ def test_nothing_and_other_odd_operands():
     check([(REGISTRY[name], tensors(s), s.params) for name, some in samples.items() for s in some])
 
 
-@pytest.mark.parametrize("opset", [18, 19, 21, 22, 23])
+@pytest.mark.parametrize("opset", [18, 19, 21, 22, 23, 24, 26, 28])
 def test_other_opsets(opset):
     names = "gelu", "gelu_tanh", "sum", "pad", "split", "cumsum", "max_pool", "layer_norm", "view", "recurrent"
     samples = [(REGISTRY[name], samples_of(REGISTRY[name])[0]) for name in names]

@@ -38,7 +38,7 @@ from rushlight.onnx.errors import OnnxExporterError, OnnxExporterWarning, Verifi
 from rushlight.onnx.program import ONNXProgram
 from rushlight.utils._pytree import tree_flatten, tree_map
 
-OPSETS = range(18, 24)
+OPSETS = range(18, 29)
 DEFAULT_OPSET = 20
 
 
@@ -89,7 +89,7 @@ def export(
     """`model(*args, **kwargs)` as an ONNX model, which is also written to the file `f` if given.
 
     `model` is a module, a function or an `ExportedProgram`. Tensors among the arguments become inputs, all else counts
-    as it is now. Operators are those of opset 18 to 23, by default 20. Sizes are those of the arguments, but for those
+    as it is now. Operators are those of opset 18 to 28, by default 20. Sizes are those of the arguments, but for those
     that `dynamic_shapes` (see `export.export`; a str is the name of an open size) or `dynamic_axes` (by input name)
     leave open. Weights are in the file; large ones in a second file beside it unless `external_data` is False.
 

@@ -194,7 +194,7 @@ class Graph:
 
 
 # The version of the file format that came with a version of the operators.
-_FORMAT = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
+_FORMAT = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13, 27: 13, 28: 14}
 
 
 @dataclass
