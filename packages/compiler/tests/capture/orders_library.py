@@ -125,6 +125,16 @@ TABLE = {
         "return x[:n] * torch.tensor(w, dtype=x.dtype), [x * s for s in np.linspace(0, 1, n)], w.sum(), w[0], len(w), "
         "w.mean() > 1, torch.tensor((w / w.max()).tolist()), w.astype(np.int64)[-1]",
         "n = 2 | L[0] = 9.0 | L.append('a') | n = 1 | L = np.array(L) | n = 0"),
+    "arrays from outside": (
+        "import numpy as np;;a = np.arange(3.0);;b = np.ones(3, np.float32)",
+        "t = torch.from_numpy(b);;t.add_(1);;"
+        "return x * torch.tensor(a, dtype=x.dtype), torch.tensor(a), torch.as_tensor(a, dtype=torch.float64) * 2, t",
+        "a[0] = 5 | a = np.arange(6.0)[::2] | b[:] = 7 | a = [1.0, 2.0, 3.0] | b = np.zeros(1, np.int64) | b = a | "
+        "b.flags.writeable = False"),
+    "array that becomes a tensor twice": (
+        "import numpy as np;;a = np.ones(3, np.float32)",
+        "s, t = torch.from_numpy(a), torch.as_tensor(a);;s.mul_(2);;return s is t, t + x, s",
+        "a[1] = 4 | a = np.ones(3)"),
     "heap": (
         "import heapq;;H = [3, 1, 2];;k = 0",
         "h = [(v, x * v) for v in H];;heapq.heapify(h);;heapq.heappush(h, (k, x));;"

@@ -10,6 +10,7 @@ from typing import Any
 from rushlight.compiler.capture.leaves import has_hooks, plain_leaves
 from rushlight.compiler.capture.memory import changed_by, meet
 from rushlight.compiler.capture.source import Identity, Source, SourceTree, path
+from rushlight.ops.create import from_numpy
 
 MISS = type("Miss", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 FIRST = ("type", "tensor", "is", "eq", "bits", "not")
@@ -30,7 +31,8 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.held: dict[str, Any] = {"MISS": MISS, "copysign": math.copysign, "is_empty": is_empty, "meet": meet,
-                                     "plain_leaves": plain_leaves, "changed_by": changed_by, "has_hooks": has_hooks}
+                                     "plain_leaves": plain_leaves, "changed_by": changed_by, "has_hooks": has_hooks,
+                                     "from_numpy": from_numpy}
         self._names: dict[int, str] = {}
         self._count = 0
 
@@ -132,7 +134,7 @@ class GuardWriter:
             return
         key = w.literal(node.key)
         access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "cell": f"{base}.cell_contents",
-                  "vars": f"{base}.__dict__",
+                  "vars": f"{base}.__dict__", "adopted": f"from_numpy({base})",
                   "grad": f"None if {base}._auto is None else {base}._auto.grad"}[node.step]
         if needed(node):
             w.line(f"{self._named(node)} = {access}", 2)

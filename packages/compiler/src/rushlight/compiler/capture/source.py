@@ -157,5 +157,7 @@ def path(node: Source) -> str:
             return f"{base}.cell_contents"
         case "grad":
             return f"{base}.grad"
+        case "adopted":
+            return f"from_numpy({base})"
         case _:
             return f"{base}.{key}"

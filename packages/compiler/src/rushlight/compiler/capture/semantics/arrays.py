@@ -15,6 +15,8 @@ from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.value import BoundBuiltin, Obj, TupleV, Value, constant
 from rushlight.compiler.capture.view import ListV
+from rushlight.ops.create import from_numpy, tensor
+from rushlight.ops.interop import as_tensor
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -52,6 +54,44 @@ def call(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value:
     if "out" in kwargs or "where" in kwargs:
         raise Abort("a numpy function that writes")
     return run(fn.obj, [_plain(session, a) for a in args], {k: _plain(session, v) for k, v in kwargs.items()})
+
+
+def adopted(session: Session, args: Args, kwargs: Kwargs, again: bool = False) -> Value | None:
+    """`from_numpy(array)` of an array from outside: a tensor that existed before, for a second one would be another
+    object.
+    """
+    array = args[0].obj if args and isinstance(args[0], Obj) else None
+    source = args[0].source if args and isinstance(args[0], Obj) else None
+    if type(array) is not np.ndarray or source is None or len(args) != 1 or kwargs:
+        return None
+    if not array.flags.writeable or array.dtype.kind not in "biufc":
+        raise Abort("an array that must not be written, or one of objects")
+    source.check_type()
+    made = from_numpy(array)
+    if not again and source.child("adopted", None, made) in session.recorder.by_source:
+        raise Abort("an array that becomes a tensor twice")
+    return source.read("adopted", None, made)
+
+
+def copied(session: Session, args: Args, kwargs: Kwargs) -> Value | None:
+    """`tensor(array, dtype=...)` of an array from outside."""
+    found = adopted(session, args, {}, again=True) if kwargs.keys() <= {"dtype"} else None
+    if found is None or not args[0].obj.flags.c_contiguous:  # type: ignore[attr-defined]
+        return None
+    made = found.tracer.clone()  # type: ignore[attr-defined]
+    return session.recorder.value_of(made.to(session.concrete(kwargs["dtype"])) if "dtype" in kwargs else made)
+
+
+def taken(session: Session, args: Args, kwargs: Kwargs) -> Value | None:
+    """`as_tensor(array, dtype=...)` of an array from outside."""
+    dtype = session.concrete(kwargs["dtype"]) if kwargs.keys() == {"dtype"} else None
+    found = adopted(session, args, kwargs if dtype is None else {})
+    if found is None or dtype is None:
+        return found
+    return session.recorder.value_of(found.tracer.to(dtype))  # type: ignore[attr-defined]
+
+
+CONVERSIONS = {from_numpy: adopted, tensor: copied, as_tensor: taken}
 
 
 def load(session: Session, value: Obj, name: str) -> Value:

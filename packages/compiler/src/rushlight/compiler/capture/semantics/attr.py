@@ -72,7 +72,7 @@ def load(session: Session, value: Value, name: str) -> Value:
         case transforms.LevelV():
             return transforms.load(session, value, name)
         case SuperV():
-            return _of_super(session, value, name)
+            return kinds.of_super(session, value, name)
         case InstanceV():
             return _of_instance(session, value, value.cls, name)
         case Obj():
@@ -198,15 +198,15 @@ def of_class(session: Session, value: Obj, name: str) -> Value:
 
 def _bind_to_class(session: Session, found: Any, node: Source | None, owner: Obj) -> Value:
     if isinstance(found, staticmethod):
-        return _pinned(session, found, node, found.__func__)
+        return pinned(session, found, node, found.__func__)
     if isinstance(found, classmethod):
-        return MethodV(_pinned(session, found, node, found.__func__), owner)
+        return MethodV(pinned(session, found, node, found.__func__), owner)
     if isinstance(found, ClassMethodDescriptorType):
         return constant(getattr(owner.obj, found.__name__))
     return _class_attribute(session, found, node, owner)
 
 
-def _pinned(session: Session, found: Any, node: Source | None, result: Any) -> Value:
+def pinned(session: Session, found: Any, node: Source | None, result: Any) -> Value:
     """A part of a descriptor object: the descriptor is guarded by identity, its parts cannot change."""
     if node is not None:
         node.check_identity()
@@ -288,9 +288,9 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node) if node is not None else constant(found), value)
     if isinstance(found, staticmethod):
-        return _pinned(session, found, node, found.__func__)
+        return pinned(session, found, node, found.__func__)
     if isinstance(found, classmethod):
-        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
+        return MethodV(pinned(session, found, node, found.__func__), constant(cls))
     if isinstance(found, (MethodDescriptorType, WrapperDescriptorType)):
         if node is not None:
             node.check_identity()
@@ -308,9 +308,9 @@ def of_made(session: Session, value: Value, cls: type, name: str, found: Any, no
     if isinstance(found, FunctionType):
         return MethodV(session.lift(found, node), value)
     if isinstance(found, staticmethod):
-        return _pinned(session, found, node, found.__func__)
+        return pinned(session, found, node, found.__func__)
     if isinstance(found, classmethod):
-        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
+        return MethodV(pinned(session, found, node, found.__func__), constant(cls))
     if hasattr(type(found), "__get__"):
         raise Abort(f"attribute {name} of a {cls.__name__}")
     return _class_attribute(session, found, node)
@@ -380,25 +380,3 @@ def _slot(session: Session, value: Value, cls: type, name: str) -> Value:
         raise Abort(f"the empty slot {name}") from None
     session.note(value.obj, value.source)
     return value.source.read("attr", name, found)
-
-
-def _of_super(session: Session, value: SuperV, name: str) -> Value:
-    start = value.self.obj if isinstance(value.self, Obj) and isinstance(value.self.obj, type) else None
-    cls = start or session.type_of(value.self)
-    found, node = lookup(session, cls, name, after=value.cls)
-    if found is MISSING:
-        return raise_(AttributeError, f"'super' object has no attribute '{name}'")
-    if isinstance(found, staticmethod):
-        return _pinned(session, found, node, found.__func__)
-    if isinstance(found, classmethod):
-        return MethodV(_pinned(session, found, node, found.__func__), constant(cls))
-    if isinstance(found, property):
-        if node is not None:
-            node.check_identity()
-        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value.self], {})
-    if isinstance(found, (FunctionType, MethodDescriptorType, WrapperDescriptorType)):
-        bound = session.lift(found, node) if node is not None else constant(found)
-        return bound if start else MethodV(bound, value.self)
-    if isinstance(found, BuiltinFunctionType):
-        return constant(found)
-    raise Abort(f"super().{name}")

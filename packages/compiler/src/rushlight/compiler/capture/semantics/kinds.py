@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from enum import Enum
-from types import BuiltinFunctionType, CellType, FunctionType, MethodDescriptorType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import attr, call
 from rushlight.compiler.capture.session import Session, raise_
-from rushlight.compiler.capture.value import BoundBuiltin, CellV, FunctionV, MethodV, Obj, TupleV, Value, constant
+from rushlight.compiler.capture.value import (
+    BoundBuiltin,
+    CellV,
+    FunctionV,
+    MethodV,
+    Obj,
+    SuperV,
+    TupleV,
+    Value,
+    constant,
+)
 from rushlight.compiler.capture.view import DictV
 
 
@@ -150,3 +167,26 @@ def of_builtin(session: Session, value: Value, kind: type | None, name: str) -> 
         if not callable(found):
             raise Abort(f"{kind.__name__}.{name}")
     return BoundBuiltin(name, value)
+
+
+def of_super(session: Session, value: SuperV, name: str) -> Value:
+    """An attribute behind a class, in the order of those of an object."""
+    start = value.self.obj if isinstance(value.self, Obj) and isinstance(value.self.obj, type) else None
+    cls = start or session.type_of(value.self)
+    found, node = attr.lookup(session, cls, name, after=value.cls)
+    if found is attr.MISSING:
+        return raise_(AttributeError, f"'super' object has no attribute '{name}'")
+    if isinstance(found, staticmethod):
+        return attr.pinned(session, found, node, found.__func__)
+    if isinstance(found, classmethod):
+        return MethodV(attr.pinned(session, found, node, found.__func__), constant(cls))
+    if isinstance(found, property):
+        if node is not None:
+            node.check_identity()
+        return call.call(session, Obj(found.fget, session.tree.constant(found.fget)), [value.self], {})
+    if isinstance(found, (FunctionType, MethodDescriptorType, WrapperDescriptorType)):
+        bound = session.lift(found, node) if node is not None else constant(found)
+        return bound if start else MethodV(bound, value.self)
+    if isinstance(found, BuiltinFunctionType):
+        return constant(found)
+    raise Abort(f"super().{name}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.semantics import (
+    arrays,
     attr,
     call,
     compare,
@@ -368,7 +369,7 @@ CONSTRUCTORS: dict[Any, Callable] = {
 }
 # A handler that gives None leaves the function to be interpreted.
 PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper,
-                                         contextlib.ExitStack.enter_context: _enter_context, **copies.FUNCTIONS,
-                                         **outside.FUNCTIONS}
+                                         contextlib.ExitStack.enter_context: _enter_context, **arrays.CONVERSIONS,
+                                         **copies.FUNCTIONS, **outside.FUNCTIONS}
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce,
                                   sys.exc_info: _exc_info, **containers.FUNCTIONS}
