@@ -31,9 +31,10 @@ def nearest_index(size: Any, out: Any, scale: Any, exact: bool, device: Any) -> 
 
 def padded_index(size: Any, before: int, after: int, mode: str, device: Any) -> Tensor:
     """Where the elements of a padded dimension come from."""
+    if mode == "circular":  # what is cut off is not part of the circle
+        i = arange(size + (before + after), device=device) - max(before, 0)
+        return i % (size + (min(before, 0) + min(after, 0))) + max(-before, 0)
     i = arange(size + (before + after), device=device) - before
-    if mode == "circular":
-        return i % size
     if mode == "replicate":
         return i.clamp(0, size - 1)
     i = i.abs()

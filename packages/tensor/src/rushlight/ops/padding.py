@@ -11,24 +11,23 @@ from rushlight.core.declare import structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
 from rushlight.core.layout import kept_strides
-from rushlight.core.meta import Meta, meta
+from rushlight.core.meta import Meta, meta, of_array
 from rushlight.core.native import of_loops
-from rushlight.core.op import ErrorSample, Sample, kernel
+from rushlight.core.op import ErrorSample, Sample, kernel, prims
+from rushlight.core.results import empty_array
 from rushlight.core.tensor import Tensor
-from rushlight.kernels.cpu import allocator
 from rushlight.kernels.cpu.copy import assign
 from rushlight.kernels.cpu.native import WORTH
 from rushlight.ops import open_places
 from rushlight.ops.allocation import check_number
 from rushlight.ops.copy import kept_format
-from rushlight.ops.create import from_numpy
 
 Number = bool | int | float | complex
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def _infer_pad(input: Meta, value: Meta, *, before: tuple[int, ...], after: tuple[int, ...]) -> Meta:
+def _infer_pad(input: Meta, value: Meta | None, *, before: tuple[int, ...], after: tuple[int, ...]) -> Meta:
     shape = tuple([b + n + a for n, b, a in zip(input.shape, before, after)])
     for d, (n, size) in enumerate(zip(input.shape, shape)):
         if size < 0:
@@ -66,8 +65,11 @@ def _pad(x: np.ndarray, value: Number, before: tuple, after: tuple) -> np.ndarra
         result = np.full_like(x, number, shape=shape, order="C")
         result[target] = x[source]
         return result
-    result = allocator.empty(shape, x.dtype)
-    assign(result, np.array(value).astype(x.dtype))
+    result = empty_array(_infer_pad(of_array(x), None, before=before, after=after))
+    number = np.array(value).astype(x.dtype)
+    for d, inside in enumerate(target):  # around what is copied, so that nothing is written twice
+        for around in (slice(0, inside.start), slice(inside.stop, None)):
+            assign(result[(*target[:d], around)], number)
     kept = x[source]
     if kept.size:
         assign(result[target], kept)
@@ -99,17 +101,6 @@ def _check_pad(input: Tensor, pad: Sequence[int]) -> None:
             f"pad: padding length {len(pad)} is more than twice the number of dimensions of the input "
             f"{shape_text(input.shape)}"
         )
-
-
-def _positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
-    """Where the elements of a padded dimension come from."""
-    i = np.arange(-before, size + after)
-    if mode == "circular":
-        return i % size
-    if mode == "replicate":
-        return i.clip(0, size - 1)
-    i = np.abs(i)
-    return np.where(i >= size, 2 * (size - 1) - i, i)
 
 
 def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
@@ -168,14 +159,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None and value != 0:
         raise ValueError(f"pad: padding mode {mode!r} doesn't take in value argument")
     _check_mode(input, amounts, mode)
+    lead = input.ndim - len(amounts) // 2
+    before, after = (0,) * lead + tuple(amounts[-2::-2]), (0,) * lead + tuple(amounts[::-2])
+    if not open_places.are_open(*input.shape):
+        return prims.pad_mode.apply((input,), (before, after, mode))
     result = input
-    for k in range(len(amounts) // 2):
-        before, after = amounts[2 * k], amounts[2 * k + 1]
-        if before or after:
-            size = input.shape[input.ndim - 1 - k]
-            if open_places.are_open(size):
-                index = open_places.padded_index(size, before, after, mode, input.device)
-            else:
-                index = from_numpy(_positions(size, before, after, mode)).to(input.device)
-            result = result.index_select(input.ndim - 1 - k, index)
+    for d, (size, b, a) in enumerate(zip(input.shape, before, after)):
+        if b or a:
+            result = result.index_select(d, open_places.padded_index(size, b, a, mode, input.device))
     return result if mode == "circular" else kept_format(input, result)
