@@ -224,6 +224,29 @@ def test_methods_are_traced_by_name(model):
     assert again(rushlight.ones(1, 2)).tolist() == model(rushlight.ones(1, 2)).tolist()
 
 
+def test_settings_of_the_fuser_change_nothing():
+    assert jit.set_fusion_strategy([("STATIC", 2)]) == [("STATIC", 2)] and not jit.onednn_fusion_enabled()
+    jit.enable_onednn_fusion(True)
+    script = jit.script(lambda x: x * 2)
+    with jit.fuser("fuser1"), jit.optimized_execution(False), jit.strict_fusion():
+        assert script(rushlight.ones(1)).item() == 2
+
+
+def test_subclasses_of_script_modules_run():
+    nn = pytest.importorskip("rushlight.nn")
+
+    class Scaled(jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(rushlight.ones(2) * 3)
+
+        @jit.script_method
+        def forward(self, x):
+            return x * self.weight
+
+    assert Scaled()(rushlight.ones(2)).tolist() == [3, 3]
+
+
 def test_marks_change_nothing():
     @jit.ignore
     def f(x):

@@ -13,7 +13,7 @@ import pytest
 import rushlight
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.text import text
-from rushlight.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
+from rushlight.export import AdditionalInputs, Dim, ShapesCollection, dims, draft_export, export, load, save
 from rushlight.export.dynamic_shapes import ConstraintViolationError
 
 
@@ -114,6 +114,16 @@ def test_numbers_from_open_sizes_are_computed_in_each_call(f):
         for a, b in zip(run(x), f(x), strict=True):
             assert type(a) is type(b)
             assert a == b if not isinstance(b, rushlight.Tensor) else a.dtype is b.dtype and rushlight.allclose(a, b)
+
+
+def test_drafts_say_what_could_not_stay_open():
+    n, m = Dim("n"), Dim("m")
+    draft = draft_export(lambda x, y: x.view(3, 2) + y.sum(0), (X, X), dynamic_shapes=[{0: n}, {0: m, 1: None}])
+    assert not draft._report.successful() and "constant (3)" in str(draft._report) and len(draft._report.failures) == 1
+    assert draft.module()(X, rushlight.ones(7, 2)).tolist() == [[8, 8]] * 3
+    assert draft_export(lambda x: x + 1, (X,), dynamic_shapes=({0: n},))._report.successful()
+    with pytest.raises(RuntimeError, match="cannot be captured whole"):
+        draft_export(lambda x: x if x.sum() > 0 else -x, (X,))
 
 
 def test_names_and_limits_of_dims():

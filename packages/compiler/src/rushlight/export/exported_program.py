@@ -101,6 +101,7 @@ class ExportedProgram:
         self.small = small  # the sets of open sizes that may be 1 or 0 at once, with the number
         self._example_inputs = example_inputs
         self.name = name
+        self._report: Any = None  # of a draft
 
     @property
     def graph(self) -> Graph:

@@ -15,13 +15,19 @@ from rushlight.jit.freezing import export_opnames, freeze, optimize_for_inferenc
 from rushlight.jit.marks import (
     Attribute,
     annotate,
+    enable_onednn_fusion,
     export,
+    fuser,
     ignore,
     interface,
     is_scripting,
     is_tracing,
     isinstance,
+    onednn_fusion_enabled,
+    optimized_execution,
     script_if_tracing,
+    set_fusion_strategy,
+    strict_fusion,
     unchanged,
     unused,
 )
@@ -36,20 +42,27 @@ __all__ = [
     "ScriptModule",
     "TracerWarning",
     "annotate",
+    "enable_onednn_fusion",
     "export",
     "export_opnames",
     "fork",
     "freeze",
+    "fuser",
     "ignore",
     "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",
     "load",
+    "onednn_fusion_enabled",
     "optimize_for_inference",
+    "optimized_execution",
     "save",
     "script",
     "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
     "trace",
     "trace_module",
     "unused",
@@ -58,7 +71,7 @@ __all__ = [
 
 # The names under which model files import these marks.
 _script_if_tracing = script_if_tracing
-_overload = _overload_method = unchanged
+_overload = _overload_method = script_method = unchanged
 
 
 def __getattr__(name: str) -> Any:

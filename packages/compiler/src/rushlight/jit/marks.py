@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.compiler import disable
@@ -58,6 +59,36 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 def script_if_tracing(fn: Callable) -> Callable:
     """The function itself: nothing here traces."""
     return fn
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Changes nothing: which sizes stay open is learnt from calls. Gives the strategy back, as the one before."""
+    return strategy
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Changes nothing: operations are fused by `rushlight.compile`."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False: there is no such library here."""
+    return False
+
+
+@contextlib.contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """A block in which PyTorch would use this fuser; there is one here."""
+    yield
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A block in which PyTorch would optimise scripts, or not; results are the same."""
+    yield
+
+
+class strict_fusion(contextlib.nullcontext):  # noqa: N801  PyTorch's name
+    """A block in which PyTorch would warn of what is not fused."""
 
 
 def unchanged(fn: Callable) -> Callable:
