@@ -33,7 +33,8 @@ def _caster(compute: np.dtype, m: Meta | None) -> Callable | None:
     if m.weak:
         kind = compute.type
         if compute.kind in "iu":
-            return lambda x: np.array(x).astype(compute)[()]  # wraps around, as in PyTorch
+            # wraps around, as in PyTorch
+            return lambda x: kind(x) if 0 <= x <= 127 else np.array(x).astype(compute)[()]
         if compute.kind == "f" and compute.itemsize < 8:
             most = float(np.finfo(compute).max)
             return lambda x: kind(x) if -most < x < most else local.run(kind, x)  # numpy would warn of infinity
@@ -196,6 +197,7 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     native_loop = plan_large_inplace(op, metas, compute, out) if out.numel >= LARGE and None not in metas else None
     places = [i for i, m in enumerate(metas) if i and m is not None and not m.weak]
     plain = direct and result == out.numpy and casters == [None, None]
+    fresh = None if direct or native_loop is not None else _native_result(function, metas, casters, compute, out)
 
     def run(*operands: Any) -> Tensor:
         target = operands[0]
@@ -212,6 +214,8 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
             quiet(lambda: function(array, operands[1]._array, out=array))
         elif direct:
             quiet(lambda: function(*_arguments(casters, operands), out=array, casting="unsafe"))
+        elif fresh is not None:
+            np.copyto(array, fresh(*operands)._array)
         else:
             quiet(np.copyto, array, local.run(function, *_arguments(casters, operands)), "unsafe")
         storage.version += 1
@@ -221,6 +225,17 @@ def plan_inplace(op: Op, metas: tuple, params: tuple, out: Meta) -> Callable:
     if native_loop is not None and places == [1] and len(metas) == 2:
         return _large_update(op, native_loop, plan)
     return plan if native_loop is not None or not direct else native.form("update", plan, function, metas, compute, out)
+
+
+def _native_result(function: Callable, metas: tuple, casters: list, compute: np.dtype, out: Meta) -> Callable | None:
+    """The native form of a call in several loops, which makes a tensor for the result; None where there is none."""
+    whole = out.with_grad(False)
+    converts = any(cast is not None and m is not None and not m.weak for cast, m in zip(casters, metas))
+    if converts or not whole.contiguous:
+        return None
+    plan = _composed_plan(function, casters, whole)
+    found = native.form("sequence", plan, function, metas, (), whole, compute)
+    return None if found is plan else found
 
 
 def _update_by_rows(metas: tuple, casters: list, function: Callable) -> Callable:

@@ -52,7 +52,7 @@ def true_divide(input, other):
 
 def _refuse_zero(dividend: Any, divisor: Any) -> None:
     """Integers have no infinity to return, so dividing one by zero is an error."""
-    if not np.all(divisor):
+    if not (divisor.all() if isinstance(divisor, np.ndarray) else divisor):
         raise RuntimeError(
             "ZeroDivisionError: an integer tensor was divided by zero; convert to floating point, which gives inf"
         )

@@ -64,10 +64,10 @@ def hypot(input, other):
 
 
 def _pow(a: Any, b: Any) -> Any:
-    kind = np.result_type(a.dtype, b.dtype)
+    kind = a.dtype if a.dtype == b.dtype else np.result_type(a.dtype, b.dtype)
     if kind.kind not in "iu":
         return np.power(a, b)
-    if kind.kind == "i" and np.any(np.less(b, 0)):
+    if kind.kind == "i" and np.less(b, 0).any():
         # The reciprocal rounded towards zero: only 1 and -1 have one that is not 0.
         flipped = np.where(
             np.equal(a, 1), 1, np.where(np.equal(a, -1), np.where(np.equal(np.bitwise_and(b, 1), 0), 1, -1), 0)
