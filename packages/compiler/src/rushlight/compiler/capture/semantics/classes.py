@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
 from abc import ABCMeta
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from rushlight.compiler.capture import allow, late, symbolic
@@ -25,6 +26,7 @@ from rushlight.compiler.capture.semantics import (
     texts,
 )
 from rushlight.compiler.capture.session import Session, raise_
+from rushlight.compiler.capture.source import Identity
 from rushlight.compiler.capture.value import (
     GeneratorV,
     InstanceV,
@@ -103,22 +105,38 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         raise Raised(error.with_traceback(None)) from None
 
 
+@functools.cache
+def _plain_new(count: int) -> CodeType:
+    """The code of `__new__` of named tuples with so many fields."""
+    return collections.namedtuple("Plain", [f"field{i}" for i in range(count)]).__new__.__code__  # type: ignore[misc]
+
+
 def _named_tuple(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
     found, node = attr.lookup(session, cls, "__new__")
-    if node is not None:
-        node.check_identity()
-    values = dict(zip(cls._fields, args))
-    if len(args) > len(cls._fields) or set(kwargs) & set(values):
+    new = getattr(found, "__func__", None)
+    if node is None or type(new) is not FunctionType or attr.lookup(session, cls, "__init__")[0] is not object.__init__:
+        raise Abort(f"making a {cls.__name__}")
+    node.check_identity()
+    own = session.tree.constant(new)
+    own.check("code", Identity(new.__code__))
+    own.check("defaults", Identity(new.__defaults__))
+    fields = new.__code__.co_varnames[1:new.__code__.co_argcount]
+    plain = _plain_new(len(fields))
+    if any(getattr(new.__code__, part) != getattr(plain, part) for part in ("co_code", "co_names", "co_consts")):
+        raise Abort(f"making a {cls.__name__}, whose __new__ has other code")
+    values = dict(zip(fields, args))
+    if len(args) > len(fields) or set(kwargs) & set(values):
         raise Abort(f"wrong arguments of {cls.__name__}")
     values.update(kwargs)
-    for name, default in cls._field_defaults.items():
+    defaults = new.__defaults__ or ()
+    for name, default in zip(fields[len(fields) - len(defaults):], defaults):
         if name not in values:
             if not allow.is_plain(default):
                 raise Abort(f"the default of {cls.__name__}.{name}")
             values[name] = constant(default)
-    if set(values) != set(cls._fields):
+    if set(values) != set(fields):
         raise Abort(f"wrong arguments of {cls.__name__}")
-    return TupleV([values[name] for name in cls._fields], cls)
+    return TupleV([values[name] for name in fields], cls)
 
 
 def _member(session: Session, cls: type[enum.Enum], args: Args, kwargs: Kwargs) -> Value:

@@ -1,0 +1,95 @@
+"""Traps for places in the capture whose guards no other trap needs: those of each place were deleted in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as torch
+
+# what it sets up; the function; what happens between calls (separated by bars)
+PLACES = {
+    "constructor of a named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'a b', defaults=(2.0,))",
+        "def f(x): return P(x) + P(x, 3.0)",
+        "P.__new__.__defaults__ = (5.0,) | P.__new__ = lambda cls, a, b=7.0: tuple.__new__(cls, (a, b * 2))"),
+    "named tuple whose class does more": (
+        "from collections import namedtuple\nlog = []\nclass P(namedtuple('P', 'a b')): pass",
+        "def f(x): return P(x, 1.0)[1], len(log)",
+        "P.__new__.__code__ = (lambda _cls, a, b: (b, 7)).__code__ | P.__init__ = lambda self, *a: log.append(a)"),
+    "named tuple that is changed in two ways": (
+        "from collections import namedtuple\nlog = []\nclass P(namedtuple('P', 'a b')): pass",
+        "def f(x): return P(x, 1.0)[1], len(log)", "P.__init__ = lambda self, *a: log.append(a) | del P.__init__"),
+    "length and items of a named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'a b')\np = P(1.0, 2.0)",
+        "def f(x): return x * p.b",
+        "p = P(1.0, 3.0) | p = tuple.__new__(P, (4.0,)) | P.b = property(lambda self: 9.0)"),
+    "bases of a class that issubclass asks about": (
+        "class A: pass\nclass B: pass\nclass C(A): pass",
+        "def f(x): return x if issubclass(C, A) else -x", "C.__bases__ = (B,) | C.__bases__ = (A,)"),
+    "setter of a property": (
+        "class C: n = property(lambda self: self.k, lambda self, v: setattr(self, 'k', v))\nc = C()",
+        "def f(x): c.n = 2; return x * c.k",
+        "C.n = property(lambda self: 1, lambda self, v: setattr(self, 'k', 9)) | del C.n"),
+    "slot that becomes a property": (
+        "class C: __slots__ = ('k', 'm')\nc = C(); c.k = 1; c.m = 5\nkept = C.k",
+        "def f(x): c.k = c.k + 1; return x * c.k",
+        "c.k = 5 | C.k = C.m | C.k = property(lambda self: 3, lambda self, v: None) | C.k = kept"),
+    "cached property": (
+        "from functools import cached_property\nclass C:\n    @cached_property\n    def n(self): return 2\nc = C()",
+        "def f(x): return x * c.n",
+        "c = C() | C.n = property(lambda self: 5) | C.n = 7; c = C()"),
+    "type of a descriptor": (
+        "class D:\n    def __get__(self, o, t): return 2\n    def __set__(self, o, v): pass\n"
+        "class E(D):\n    def __get__(self, o, t): return 5\n    def __set__(self, o, v): o.__dict__['m'] = v\n"
+        "class C: d = D()\nc = C(); c.m = 1",
+        "def f(x): c.d = 7; return x * c.d * c.m", "C.d = E() | C.d = D() | C.d = 3"),
+    "data attribute hidden by a later descriptor": (
+        "class C: n = 1\nc = C(); c.n = 2", "def f(x): return x * c.n",
+        "C.n = lambda self: 5 | C.n = property(lambda self: 9) | C.n = 1 | del c.n"),
+    "module whose attribute is written": (
+        "import types\na = types.ModuleType('a'); b = types.ModuleType('b'); a.n = b.n = 1; m = a",
+        "def f(x): m.n = m.n + 1; return x * a.n", "m = b | m = a"),
+    "generator of random numbers": (
+        "import random\na = random.Random(1); b = random.Random(1); g = a",
+        "def f(x): return x * g.random() + a.random()", "g = b | g = a | g = random.Random(5)"),
+    "level of a logger": (
+        "import logging\na = logging.Logger('a', 10); b = logging.Logger('b', 50); g = a",
+        "def f(x): return x if g.isEnabledFor(20) else -x", "a.setLevel(40) | g = b | g = a | a.setLevel(10)"),
+    "parts of a slice and length of a tuple": (
+        "s = slice(0, 2); t = (1, 2)", "def f(x): return x[s] * len(t), t == (1, 2)",
+        "s = slice(0, 3) | t = (1, 2, 3) | s = slice(None, None, 2) | s = 1"),
+    "function whose attributes are read": (
+        "def g(): pass\ndef h(): pass\ng.k = 2; h.k = 3", "def f(x): return x * g.k, g.__name__",
+        "g.k = 5 | g = h | g.__name__ = 'other'"),
+    "special method of a dict's class": (
+        "class A(dict): pass\nclass B(A): pass\nd = B(n=1)", "def f(x): return x * d['n'] * len(d)",
+        "A.__getitem__ = lambda self, k: 7 | del A.__getitem__ | B.__len__ = lambda self: 3 | "
+        "B.__bases__ = (type('O', (dict,), {'__getitem__': lambda s, k: 4}),)"),
+    "number beside a number that the graph computes": (
+        "k = 2", "def f(x): return x * (x.sum().item() * k), x.sum().item() > k", "k = 2.5 | k = 3 | k = True"),
+    "object that has a truth of its own": (
+        "class A:\n    def __len__(self): return 2\nclass B:\n    def __bool__(self): return False\no = A()",
+        "def f(x): return x if o else -x", "o = B() | o = [] | o = [1] | o = A() | o = {}"),
+}
+
+
+def run(setup, function, changes, compile, observe):
+    """What is seen in the calls, two in each state of the world."""
+    world = {"torch": torch}
+    exec(setup, world)
+    exec(function, world)
+    f, seen = compile(world["f"]), []
+    for change in ["pass", *changes.split(" | ")]:
+        exec(change.strip(), world)
+        for _ in range(2):
+            try:
+                seen.append(observe(f(torch.tensor([1.0, -2.0, 4.0]))))
+            except Exception as error:
+                seen.append((type(error).__name__, str(error)))
+    return seen
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_place(place, check, observe):
+    expected = run(*PLACES[place], lambda fn: fn, observe)
+    assert run(*PLACES[place], check.compile, observe) == expected
