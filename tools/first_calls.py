@@ -98,7 +98,7 @@ def measure(name: str, directory: str, dtype: str) -> tuple[float, int, str]:
                 for _ in range(2):
                     op.apply(tensors, params)
                     times.append(time.thread_time())
-            except (RuntimeError, TypeError, IndexError, ValueError):
+            except (RuntimeError, TypeError, IndexError, ValueError, OverflowError):
                 continue  # data that an enlarged operand may not have, or a dtype that it does not take
             slowest = max(slowest, (times[1] - times[0] - (times[2] - times[1]), number))
             calls += 1

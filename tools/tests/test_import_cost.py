@@ -22,6 +22,16 @@ def test_loads_nothing_heavy(use):
     assert loaded == "", f"{use or 'import rushlight'} loads {loaded}"
 
 
+def test_the_first_tensor_loads_nothing_that_only_compiling_needs():
+    late = {"pathlib", "tempfile", "hashlib", "importlib.metadata"}
+    code = f"""import sys, numpy, dataclasses, importlib.util
+before = set(sys.modules)
+import rushlight
+rushlight.ones(2) + 1
+print(*sorted({late} & (set(sys.modules) - before)))"""
+    assert python(code) == ""
+
+
 def test_costs_at_most_a_third_more_than_numpy():
     def seconds(module):
         code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"

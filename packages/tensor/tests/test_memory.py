@@ -11,6 +11,7 @@ import pytest
 
 import rushlight
 from rushlight import cpu
+from rushlight.core.op import prims
 from rushlight.core.tensor import Tensor
 
 N = 700
@@ -83,6 +84,9 @@ OPS = {
     "sigmoid": lambda x, t: rushlight.sigmoid(x),
     "flip": lambda x, t: x.flip(1),
     "roll": lambda x, t: x.roll(3, 0),
+    "pad": lambda x, t: rushlight.constant_pad_nd(x, (1, 2, 3, 4), 2.0),
+    "pad reflect": lambda x, t: prims.pad_mode.apply((x,), ((3, 1), (4, 2), "reflect")),
+    "pad replicate backward": lambda x, t: prims.pad_mode_backward.apply((x,), ((3, 1), (4, 2), "replicate")),
     "stack": lambda x, t: rushlight.stack([x, t.x]),
     "repeat": lambda x, t: x.repeat(2, 2),
     "tril": lambda x, t: x.tril(),
