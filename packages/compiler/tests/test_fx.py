@@ -240,3 +240,28 @@ def test_other_threads_run_modules_while_one_traces():
     found = []
     traced = fx.symbolic_trace(Waiting())
     assert rushlight.equal(found[0], expected) and rushlight.equal(traced(x), expected)
+
+
+def test_modules_are_split_into_parts():
+    from rushlight.fx.passes.split_module import split_module
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last, self.scale = nn.Linear(3, 3), nn.Linear(3, 2), nn.Parameter(rushlight.ones(3) * 2)
+
+        def forward(self, x, y):
+            a = self.first(x) * self.scale
+            b = a.relu() + y
+            return self.last(b) + a.sum(), b, self.scale
+
+    model, names = Model(), {}
+    traced, x = fx.symbolic_trace(model), rushlight.ones(2, 3)
+    order = {node: i for i, node in enumerate(traced.graph.nodes)}
+    parts = split_module(traced, model, lambda node: order[node] // 3, names)
+    for a, b in zip(parts(x, x), model(x, x), strict=True):
+        assert a.tolist() == b.tolist()
+    assert set(names.values()) == {"first", "last"}
+    assert {id(p) for p in parts.parameters()} == {id(p) for p in model.parameters()}
+    with pytest.raises(RuntimeError, match="cycle exists"):
+        split_module(traced, model, lambda node: order[node] % 2)
