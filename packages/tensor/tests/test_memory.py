@@ -117,6 +117,7 @@ OPS = {
 BLOCKWISE = {
     "histc": lambda t: t.x.histc(50),
     "randn": lambda t: rushlight.randn(N, N),
+    "normal": lambda t: rushlight.normal(t.x, 2.0),
     "poisson": lambda t: rushlight.poisson(t.x),
     "topk": lambda t: t.x.topk(100),
     "topk of half": lambda t: t.x.topk(N // 2),

@@ -213,7 +213,11 @@ def _normal_at(mean: Any, std: Any, seed: int, offset: int) -> np.ndarray:
     dtype = (mean if isinstance(mean, np.ndarray) else std).dtype
     convert, words = (philox.normal64, 2) if dtype == np.float64 else (philox.normal32, 1)
     drawn = philox.generate(seed, offset, math.prod(shape), dtype, words, convert).reshape(shape)
-    return drawn * std + mean
+    if np.result_type(dtype, std, mean) != dtype:
+        return drawn * std + mean
+    drawn *= std
+    drawn += mean
+    return drawn
 
 
 @function(method=False, out=True)
