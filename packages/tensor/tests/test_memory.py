@@ -117,6 +117,7 @@ OPS = {
 BLOCKWISE = {
     "histc": lambda t: t.x.histc(50),
     "randn": lambda t: rushlight.randn(N, N),
+    "bernoulli": lambda t: t.x.bernoulli(),
     "normal": lambda t: rushlight.normal(t.x, 2.0),
     "poisson": lambda t: rushlight.poisson(t.x),
     "topk": lambda t: t.x.topk(100),

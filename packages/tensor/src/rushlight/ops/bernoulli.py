@@ -49,6 +49,7 @@ bernoulli_op = structured(
 
 _DOUBLE = np.dtype(np.float64)
 _FEW = 64  # probabilities or weights that are looked at one by one
+_STRETCH = 1 << 17  # probabilities that are drawn for at a time, an even number: work for all threads, 1 MB of memory
 
 
 def _are_probabilities(p: np.ndarray) -> bool:
@@ -83,10 +84,13 @@ def _plan_bernoulli(metas: tuple[Meta, ...], params: tuple, out: Meta) -> Callab
 def _bernoulli(p: np.ndarray, seed: int, offset: int) -> np.ndarray:
     if p.size and not _are_probabilities(p):
         raise RuntimeError(_NO_PROBABILITY)
-    drawn = philox.generate(seed, offset, p.size, _DOUBLE, 2, philox.uniform64)
-    if p.dtype.itemsize == 2:
-        return (drawn.reshape(p.shape) < p).astype(p.dtype)
-    return np.less(drawn.reshape(p.shape), p, out=np.empty(p.shape, p.dtype))
+    result = np.empty(p.shape, p.dtype)
+    flat, chances = result.reshape(-1), np.ascontiguousarray(p).reshape(-1)
+    for first in range(0, p.size, _STRETCH):
+        some = slice(first, first + _STRETCH)
+        drawn = philox.generate(seed, offset + first // 2, chances[some].size, _DOUBLE, 2, philox.uniform64)
+        flat[some] = drawn < chances[some]
+    return result
 
 
 @function(out=True)
