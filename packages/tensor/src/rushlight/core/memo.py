@@ -162,7 +162,7 @@ def _learn(memo: native.Plans, key: tuple, call: Callable, tensors: tuple, args:
     plain = all(type(x) is int or type(x) in _PLAIN for x in kwargs.values())
     if same is None or not plain or key in memo or _is_new(memo, key):
         return call(*tensors, *args, **kwargs)
-    return _recorded(memo, key, same, tensors, functools.partial(call, *tensors, *args, **kwargs))
+    return _recorded(memo, key, same, tensors, call, (*tensors, *args), kwargs)
 
 
 def _learn_several(memo: native.Plans, key: tuple, call: Callable, given: tuple, args: tuple, kwargs: dict) -> Any:
@@ -175,7 +175,7 @@ def _learn_several(memo: native.Plans, key: tuple, call: Callable, given: tuple,
         args = tuple([_apart(x) for x in args])
         kwargs = {name: _apart(x) for name, x in kwargs.items()}
         tensors = _tensors((*args, *kwargs.values()))
-    return _recorded(memo, key, same, tuple(tensors), functools.partial(call, *args, **kwargs))
+    return _recorded(memo, key, same, tuple(tensors), call, args, kwargs)
 
 
 def _apart(x: Any) -> Any:
@@ -183,15 +183,32 @@ def _apart(x: Any) -> Any:
     return x.as_subclass(Tensor) if isinstance(x, Tensor) else x
 
 
-def _recorded(memo: dict, key: tuple, same: Callable, tensors: tuple, call: Callable) -> Any:
+def _recorded(
+    memo: dict, key: tuple, same: Callable, tensors: tuple, call: Callable, args: tuple, kwargs: dict
+) -> Any:
     recorder = Recorder()
     with dispatch.push(recorder):
-        result = call()
+        result = call(*args, **kwargs)
     if len(memo) >= PLAN_LIMIT:
         memo.clear()
-    plan = recorder.plan(tensors, result)
-    memo[key] = None if plan is None else (plan, same)
+    memo[key] = recorder.plan(tensors, result) or _again(call, args, kwargs), same
     return result
+
+
+def _again(call: Callable, args: tuple, kwargs: dict) -> Callable:
+    """The call itself as a function of its tensors, for one that may take other steps each time."""
+    places = [k for k, x in enumerate(args) if hasattr(x, "_meta")]
+    names = [name for name, x in kwargs.items() if hasattr(x, "_meta")]
+    given = [None if k in places else x for k, x in enumerate(args)]
+    named = {name: x for name, x in kwargs.items() if name not in names}
+
+    def again(*tensors: Any) -> Any:
+        arguments = given.copy()
+        for k, x in zip(places, tensors):
+            arguments[k] = x
+        return call(*arguments, **named, **dict(zip(names, tensors[len(places) :])))
+
+    return again
 
 
 # Equal arguments are not always the same: 2.0 equals 2, but is no size.

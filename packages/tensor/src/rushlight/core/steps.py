@@ -44,7 +44,7 @@ class Steps:
         """The line that calls an op."""
         plan = op.plans.get(plan_key(operands, params))
         inplace = bool(op.mutates)
-        if plan is None or op.random or inplace and made is not operands[op.mutates[0]]:
+        if plan is None or op.random and operands or inplace and made is not operands[op.mutates[0]]:
             return None
         if several and not inplace and op.infer_metas(operands, params) is None:
             return None  # sizes that data decides
