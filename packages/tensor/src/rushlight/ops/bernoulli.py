@@ -19,6 +19,7 @@ from rushlight.core.out import EXACT
 from rushlight.core.results import wrap_any
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu import philox
+from rushlight.kernels.cpu.copy import duplicate
 from rushlight.ops.create import arange
 from rushlight.ops.distributions import check_floating, few_of, filled_by, put_few, takes, uniform_like, wide_dtype
 from rushlight.ops.random import UNIFORM, counters, draw, uniform_op
@@ -85,7 +86,7 @@ def _bernoulli(p: np.ndarray, seed: int, offset: int) -> np.ndarray:
     if p.size and not _are_probabilities(p):
         raise RuntimeError(_NO_PROBABILITY)
     result = np.empty(p.shape, p.dtype)
-    flat, chances = result.reshape(-1), np.ascontiguousarray(p).reshape(-1)
+    flat, chances = result.reshape(-1), (p if p.flags.c_contiguous else duplicate(p)).reshape(-1)
     for first in range(0, p.size, _STRETCH):
         some = slice(first, first + _STRETCH)
         drawn = philox.generate(seed, offset + first // 2, chances[some].size, _DOUBLE, 2, philox.uniform64)
