@@ -87,7 +87,7 @@ def few_of(m: Meta, kind: np.dtype, words_each: int, convert: Any) -> _Few | Non
 
 def takes(few: _Few | None, input: Tensor) -> bool:
     """Is nothing but memory changed, with no history, handler or view that could care?"""
-    return few is not None and input._auto is None and not HANDLERS and input._array.flags.writeable
+    return few is not None and not HANDLERS and input._auto is None and input._array.flags.writeable
 
 
 def put_few(input: Tensor, values: np.ndarray) -> Tensor:
