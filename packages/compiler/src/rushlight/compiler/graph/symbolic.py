@@ -241,7 +241,7 @@ def fraction(facts: Facts, name: str, a: Any, b: Any) -> Any:
     return made
 
 
-_EXACT = 1 << 20  # products with such numbers are exact in float64, for all sizes of tensors that fit in memory
+_EXACT = 1 << 14  # products with such numbers are exact in float64, for all sizes of tensors that fit in memory
 
 
 def as_ratio(x: Any) -> tuple[Any, int] | None:
