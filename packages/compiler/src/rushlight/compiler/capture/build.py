@@ -15,7 +15,7 @@ from rushlight.compiler.capture.late import LateV
 from rushlight.compiler.capture.leaves import settled
 from rushlight.compiler.capture.outside import Early
 from rushlight.compiler.capture.session import Session, immutable
-from rushlight.compiler.capture.source import HEAP_TYPE, Source
+from rushlight.compiler.capture.source import Source, is_python_class
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import (
     CellV,
@@ -129,7 +129,7 @@ class Builder:
                 return self._assign(f"[{', '.join([self.build(x) for x in value.load()])}]")
             case DictV():
                 items = ", ".join([f"{self._key(k)}: {self.build(v)}" for k, v in value.load().items()])
-                if value.kind.__flags__ & HEAP_TYPE and not issubclass(value.kind, OrderedDict):
+                if is_python_class(value.kind) and not issubclass(value.kind, OrderedDict):
                     return self._own_dict(value, items)
                 kind = "" if value.kind is dict else self.writer.hold(value.kind)
                 if value.kind is defaultdict:

@@ -18,7 +18,7 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.guard_codegen import Writer
 from rushlight.compiler.capture.semantics import functions
 from rushlight.compiler.capture.session import Session
-from rushlight.compiler.capture.source import HEAP_TYPE
+from rushlight.compiler.capture.source import is_python_class
 from rushlight.compiler.capture.stages import Flush, Part, cut, stages_of
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.value import CellV, Value
@@ -202,7 +202,7 @@ class Epilogue(Builder):
                 effects.append(self._list_write(target, method, arguments))
         else:
             for key, value in compact(log):
-                if value is DELETED and view.kind.__flags__ & HEAP_TYPE and not issubclass(view.kind, OrderedDict):
+                if value is DELETED and is_python_class(view.kind) and not issubclass(view.kind, OrderedDict):
                     effects.append(f"{self.writer.hold(dict.__delitem__)}({target}, {self._key(key)})")
                 elif value is DELETED:
                     effects.append(f"del {target}[{self._key(key)}]")

@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change the class
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, as some builtin ones are, too
+
+
+def is_python_class(cls: type) -> bool:
+    """Was a class made by Python code, so that it may change?"""
+    return cls.__flags__ & (_HEAP_TYPE | IMMUTABLE_TYPE) == _HEAP_TYPE
 
 
 class Source:

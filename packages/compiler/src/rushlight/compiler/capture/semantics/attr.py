@@ -32,7 +32,7 @@ from rushlight.compiler.capture.semantics import (
     transforms,
 )
 from rushlight.compiler.capture.session import BY_VALUE, Session, raise_
-from rushlight.compiler.capture.source import HEAP_TYPE, IMMUTABLE_TYPE, Source
+from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source, is_python_class
 from rushlight.compiler.capture.value import (
     NONE,
     BoundBuiltin,
@@ -111,7 +111,7 @@ def load(session: Session, value: Value, name: str) -> Value:
             return kinds.of_named_tuple(session, value, name)
         case DictV() if value.attrs and name in value.attrs:
             return value.attrs[name]
-        case DictV() if value.kind.__flags__ & HEAP_TYPE and not value.kind.__module__.startswith("rushlight."):
+        case DictV() if is_python_class(value.kind) and not value.kind.__module__.startswith("rushlight."):
             return kinds.of_own_dict(session, value, name)
         case ListV() | DictV() | SetV() | TupleV() | IterV() | GeneratorV() | CellV() | BoundBuiltin():
             return kinds.of_builtin(session, value, session.type_of(value) if not isinstance(

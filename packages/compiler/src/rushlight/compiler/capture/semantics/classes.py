@@ -185,12 +185,12 @@ def _own_dict(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
 
 def _plain_layout(cls: type) -> bool:
     """Are the instances plain objects, with a `__dict__` or slots?"""
-    return _base(cls) is object and all(c is object or c.__flags__ & attr.HEAP_TYPE for c in cls.__mro__)
+    return _base(cls) is object and all(c is object or attr.is_python_class(c) for c in cls.__mro__)
 
 
 def _base(cls: type) -> type:
     """The class that is not made at run time which says how instances lie in memory."""
-    while cls.__flags__ & attr.HEAP_TYPE:
+    while attr.is_python_class(cls):
         cls = cls.__base__
     return cls
 

@@ -46,7 +46,7 @@ def special(session: Session, value: Value, name: str) -> Value | None:
 
 def of_class(session: Session, value: Value, cls: type, name: str) -> Value | None:
     """A special method of a dict that its class defines in Python, bound; None where it does not."""
-    if not cls.__flags__ & attr.HEAP_TYPE:
+    if not attr.is_python_class(cls):
         return None
     found, node = attr.lookup(session, cls, name)
     if isinstance(found, FunctionType):

@@ -93,8 +93,8 @@ def _instance(session: Session, value: Obj | InstanceV, inner: Callable[[Value],
         if found is not attr.MISSING and getattr(found, "__objclass__", None) is not object and found is not getattr(
                 object, name, None):
             raise Abort(f"a copy of a {cls.__name__}, which defines {name}")
-    if not cls.__flags__ & attr.HEAP_TYPE or cls.__base__ is not object and any(
-            not c.__flags__ & attr.HEAP_TYPE for c in cls.__mro__[:-1]):
+    if not attr.is_python_class(cls) or cls.__base__ is not object and any(
+            not attr.is_python_class(c) for c in cls.__mro__[:-1]):
         raise Abort(f"a copy of a {cls.__name__}")
     attributes = session.attributes(value)
     if attributes is None or any(isinstance(x, MemberDescriptorType) for c in cls.__mro__ for x in vars(c).values()):

@@ -47,7 +47,7 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
     if isinstance(target, Obj) and isinstance(target.obj, type):
         _store_on_class(session, target, name, value)
         return
-    own_dict = isinstance(target, DictV) and target.base is None and bool(target.kind.__flags__ & attr.HEAP_TYPE)
+    own_dict = isinstance(target, DictV) and target.base is None and attr.is_python_class(target.kind)
     if not isinstance(target, (Obj, InstanceV)) and not own_dict or isinstance(target, Obj) and isinstance(
             target.obj, (FunctionType, MethodType)):
         raise Abort(f"setting {name} of a {session.type_name(target)}")
