@@ -67,7 +67,7 @@ cumprod_op = structured(
 def _scan(ufunc: np.ufunc) -> Callable:
     @of_loops
     def scan(x: np.ndarray, dim: int, dtype: dtype, reverse: bool) -> np.ndarray:
-        if native.enough(x.size) and x.ndim:
+        if native.enough(x.size, cpu.FEW) and x.ndim:
             found = cpu.accumulate(ufunc, x.astype(dtype.numpy, copy=False), dim, reverse)
             if found is not None:
                 return found

@@ -32,9 +32,9 @@ _ELEMENT = re.compile(r"\bT\b")
 _EXP = re.compile(r"(\s*)(\w+) = exp\((.+)\)")
 
 
-def enough(elements: int) -> bool:
+def enough(elements: int, few: int = FEW) -> bool:
     """Is it worth a native loop, where a few microseconds a call count as well as the wait for a compiler?"""
-    return elements >= WORTH or elements >= FEW and installed()
+    return elements >= WORTH or elements >= few and installed()
 
 
 def worthwhile(*arrays: np.ndarray) -> bool:

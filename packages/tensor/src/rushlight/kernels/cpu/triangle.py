@@ -9,6 +9,7 @@ from rushlight.kernels.cpu.elementwise import bits_dtype
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.source import SHORT
 
+FEW = 4096  # elements below which a row of numpy's loops as one native call is as quick
 _CLEAR = """def kernel(lo, hi, layout, out):
     wide_vectors()
     rows = load(layout, u64(0))
@@ -27,7 +28,7 @@ _CLEAR = """def kernel(lo, hi, layout, out):
 def clear_triangle(array: np.ndarray, diagonal: int, upper: bool) -> None:
     """Zeros from a diagonal of the last two dimensions on (`upper`), or in front of it."""
     rows, n = array.shape[-2:]
-    if native.enough(array.size) and array.flags.c_contiguous:
+    if native.enough(array.size, FEW) and array.flags.c_contiguous:
         bits = bits_dtype(array.itemsize)
         short = SHORT[bits.name]
         source = _CLEAR.replace("ZERO", f"{short}(0)")
