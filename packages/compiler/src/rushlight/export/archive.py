@@ -176,8 +176,8 @@ def described(ep: ExportedProgram, tensors: Tensors) -> tuple[dict[str, Any], st
         "constants": {name: tensors.number(x) for name, x in ep.constants.items()},
         "examples": examples,
     }
-    written = text(ep.graph, symbol_text)
     with reading(ep.facts) as read:
+        written = text(ep.graph, symbol_text)
         if text(parse(written, read), symbol_text) != written:
             raise TypeError("save: the graph holds a parameter that text cannot say")
     return description, written

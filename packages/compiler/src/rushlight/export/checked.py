@@ -38,7 +38,7 @@ def read_graph(source: str, facts: Facts | None = None) -> Graph:
     """The graph of a text, which has to be exactly the text of this graph, and consistent."""
     with reading(facts) as size:
         graph = parse(source, size)
-    require(text(graph, symbol_text) == source, "the text of the graph is not in its canonical form")
+        require(text(graph, symbol_text) == source, "the text of the graph is not in its canonical form")
     if facts is not None:  # for the sizes of the example; in calls the graph is checked for those that come
         concrete = Concrete(facts, {atom.number: atom.hint for atom in facts.atoms}).graph(graph)
         require(concrete is not None, "the graph does not hold for the sizes of its example")

@@ -94,7 +94,7 @@ def _atom(atom: Atom) -> dict[str, Any]:
     made: dict[str, Any] = {"name": atom.name, "example": atom.hint}
     for name in ("least", "most", "low", "high"):
         value = getattr(atom, name)
-        made[name] = None if math.isinf(value) else value
+        made[name] = None if math.isinf(value) else int(value)
     if atom.parts is not None:
         operator, a, b = atom.parts
         made["parts"] = [operator, _terms(a), _terms(b)]

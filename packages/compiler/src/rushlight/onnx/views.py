@@ -128,7 +128,7 @@ def flip(o: Builder, x: Ref, *, dims: tuple[int, ...]) -> Ref:
     if not dims:
         return o.Identity(x)
     ones = (-1,) * len(dims)
-    return o.Slice(x, ones, (-(1 << 63) + 1,) * len(dims), tuple(dims), ones)
+    return o.Slice(x, ones, o.sizes([-1 - x.shape[d] for d in dims]), tuple(dims), ones)
 
 
 @row("pad")
