@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from rushlight.core.front import export, function
 from rushlight.core.op import INPLACE
 from rushlight.core.pointwise import beside
 from rushlight.core.tensor import Tensor
-from rushlight.ops.allocation import check_number
 from rushlight.ops.arithmetic import Number, is_one
 from rushlight.ops.like import empty_like
 from rushlight.ops.selection import bounds
@@ -24,6 +24,16 @@ F = "nn.functional"
 def run(declared: Any, inplace: bool, *operands: Any) -> Tensor:
     """Call a declared elementwise op, or its twin that overwrites the first operand."""
     return INPLACE[declared.op].apply(operands) if inplace else declared(*operands)
+
+
+def export_inplace(name: str, declared: Callable, *namespaces: str) -> None:
+    """Export the form that overwrites its input, under a name of its own."""
+
+    def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return declared(input, *args, inplace=True, **kwargs)
+
+    for namespace in namespaces:
+        export(name, inplace, namespace)
 
 
 def check_inexact(name: str, input: Tensor) -> None:
@@ -269,69 +279,6 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-@elementwise(method=False, public=False, supports="real_number", name="threshold")
-def threshold_op(input, threshold, value):
-    """`input` above the threshold, else `value`."""
-    return s.select(input <= threshold, value, input)
-
-
-def _threshold(input: Tensor, threshold: Number, value: Number, inplace: bool) -> Tensor:
-    if not input.dtype.is_inexact:
-        threshold, value = int(threshold), int(value)
-        for number in (threshold, value):
-            check_number(number, input.dtype.numpy)
-    return run(threshold_op, inplace, input, threshold, value)
-
-
-@function(inplace=True, method=False)
-def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
-    """Each element that is above `threshold`, else `value`.
-
-    Example:
-        >>> import rushlight
-        >>> rushlight.threshold(rushlight.tensor([0.5, 2.0]), 1.0, 9.0)
-        tensor([9., 2.])
-    """
-    return _threshold(input, threshold, value, False)
-
-
-@function(name="threshold", namespace=F, method=False, out=False)
-def _threshold_functional(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
-    """Each element that is above `threshold`, else `value`; `inplace` overwrites the input."""
-    return _threshold(input, threshold, value, inplace)
-
-
-@elementwise(method=False, public=False, supports="float", name="softshrink")
-def softshrink_op(input, lambd):
-    """Each element moved towards zero by `lambd`, to zero if it is nearer."""
-    return s.select(input > lambd, input - lambd, s.select(input < -lambd, input + lambd, input * 0))
-
-
-@function(namespace=F, method=False)
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Each element moved towards zero by `lambd`, to zero if it is nearer.
-
-    Raises RuntimeError for a negative `lambd`.
-    """
-    check_inexact("softshrink", input)
-    if not lambd >= 0:
-        raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, got {lambd}")
-    return softshrink_op(input, lambd)
-
-
-@elementwise(method=False, public=False, supports="float", name="hardshrink")
-def hardshrink_op(input, lambd):
-    """Each element farther than `lambd` from zero, else 0."""
-    return s.select(s.abs(input) <= lambd, s.constant(0, input), input)
-
-
-@function()
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Each element that is farther than `lambd` from zero, else 0."""
-    check_inexact("hardshrink", input)
-    return hardshrink_op(input, lambd)
-
-
 @elementwise(method=False, public=False, supports="float", name="hardsigmoid")
 def hardsigmoid_op(input):
     """`min(max(input + 3, 0), 6) / 6`."""
@@ -383,20 +330,13 @@ def _rrelu_functional(
     return input.copy_(result) if inplace else result
 
 
-for _name, _declared in (
-    ("leaky_relu_", leaky_relu),
-    ("elu_", elu),
-    ("hardtanh_", hardtanh),
-    ("selu_", _selu_functional),
-    ("celu_", _celu_functional),
-    ("rrelu_", _rrelu_functional),
-    ("relu_", _relu),
-    ("threshold_", _threshold_functional),
+for _name, _declared, _namespaces in (
+    ("leaky_relu_", leaky_relu, (F,)),
+    ("elu_", elu, (F,)),
+    ("hardtanh_", hardtanh, (F,)),
+    ("selu_", _selu_functional, (F, "")),
+    ("celu_", _celu_functional, (F, "")),
+    ("rrelu_", _rrelu_functional, (F, "")),
+    ("relu_", _relu, (F,)),
 ):
-
-    def _inplace(input: Tensor, *args: Any, _declared: Any = _declared, **kwargs: Any) -> Tensor:
-        return _declared(input, *args, inplace=True, **kwargs)
-
-    export(_name, _inplace, F)
-    if _name in ("selu_", "celu_", "threshold_", "rrelu_"):
-        export(_name, _inplace)
+    export_inplace(_name, _declared, *_namespaces)
