@@ -91,3 +91,9 @@ def test_operators_refuse_what_they_are_not_defined_for():
             call()
     with pytest.raises(ValueError, match="out of bounds"):
         X.__getitem__(2**63)
+
+
+def test_output_sizes_beyond_memory():
+    pool = rushlight.core.front.EXPORTS["nn.functional.adaptive_max_pool1d"]
+    with pytest.raises(RuntimeError, match="output_size 9132760301568586890 is too large"):
+        pool(rushlight.ones(2, 2, 2), 9132760301568586890)

@@ -27,7 +27,9 @@ _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
 
 def bounds(size: int, out: int) -> tuple[tuple[int, int], ...]:
-    """(start, end) of the windows of adaptive pooling."""
+    """(start, end) of the windows of adaptive pooling. Raises RuntimeError for more than any result has."""
+    if out >= 1 << 31:
+        raise RuntimeError(f"adaptive pooling: output_size {out} is too large; the input has size {size}")
     return tuple([(i * size // out, -(-(i + 1) * size // out)) for i in range(out)])
 
 
