@@ -218,3 +218,10 @@ def test_what_a_module_loads_in_the_place_of_a_tensor():
     assert x.module_load(other, assign=True).data_ptr() == other.data_ptr()
     with pytest.raises(RuntimeError, match="does not broadcast"):
         x.module_load(rushlight.ones(3))
+
+
+def test_a_position_that_is_nan_leaves_the_others_alone():
+    sample = rushlight.core.front.EXPORTS["nn.functional.grid_sample"]
+    grid = rushlight.tensor([[[[0.0, 0.0], [float("nan"), 0.0], [1.0, 1.0]]]])
+    found = sample(rushlight.arange(9.0).view(1, 1, 3, 3), grid, "nearest", align_corners=True)
+    assert found[0, 0, 0, ::2].tolist() == [4, 8]

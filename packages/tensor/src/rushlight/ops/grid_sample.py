@@ -136,7 +136,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_cor
         places = [_inside(x, size, padding_mode, align_corners) for x, size in zip(places, sizes)]
         if mode == "nearest":
             found = _values(flat, sizes, [x.detach().round() for x in places], padding_mode)
-            found = found + 0 * grid.sum()  # the grid gets a gradient of zeros
+            found = found + grid[..., :0].sum()  # of nothing: the grid gets a gradient of zeros
         else:
             found = _linear(flat, sizes, places, padding_mode)
     return found.reshape(n, channels, *grid.shape[1:-1])
