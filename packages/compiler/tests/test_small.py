@@ -8,7 +8,7 @@ import rushlight as torch
 from rushlight.compiler.codegen.program import compile_program
 from rushlight.compiler.graph.ir import Graph
 from rushlight.core.op import prims
-from rushlight.ops.cross_entropy import cross_entropy
+from rushlight.ops.cross_entropy import cross_entropy, cross_entropy_op
 
 
 def program(op, shapes, params=(), dtype=torch.float32, layouts=None):
@@ -73,6 +73,32 @@ def test_loss_of_few_rows():
     torch.testing.assert_close((compiled(weight, x, target), weight.grad), expected)
     with pytest.raises(IndexError, match="out of bounds"):
         compiled(weight, x, target + 2)
+
+
+def test_loss_of_many_rows_is_the_eager_one():
+    x, target = torch.randn(64, 512, requires_grad=True), torch.randint(0, 512, (64,))
+    graph = Graph()
+    graph.output([*graph.call(cross_entropy_op, (*map(graph.input, (x.detach()._meta, target._meta)), None),
+                              (-100, "mean"))][:1])
+    run = compile_program(graph)
+    assert "cross_entropy_kernel(" not in run.source and "cross_entropy(wrap(" in run.source
+    torch.testing.assert_close(run([x.detach(), target])[0], cross_entropy(x, target).detach())
+
+    @torch.compile
+    def loss_of(x, target):
+        loss = cross_entropy(x, target)
+        loss.backward()
+        return loss.detach()
+
+    for rows in (64, 80, 96):  # the second size makes the number of rows an open one
+        x = torch.randn(rows, 512, requires_grad=True)
+        target = torch.randint(0, 512, (rows,))
+        loss_of(x, target)
+        found, x.grad = x.grad, None
+        cross_entropy(x, target).backward()
+        torch.testing.assert_close(found, x.grad)
+        with pytest.raises(IndexError, match="out of bounds"):
+            loss_of(x, target + 512)
 
 
 def test_a_constant_is_made_once_and_never_written_to():

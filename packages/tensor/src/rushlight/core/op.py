@@ -252,19 +252,23 @@ def kernel(op: Op, device_type: str, *, exact: bool = False) -> Callable[[Callab
     return add
 
 
-def planner(op: Op) -> Callable[[Callable], Callable]:
+def planner(op: Op, quicker: bool = False) -> Callable[[Callable], Callable]:
     """Register the decorated function as the maker of an op's plans on the CPU: `make(metas, params, out)`.
 
     It returns a function of the operands, or None where the usual plan, around the kernel, is to be made. For calls
-    that are common, and so small that what a kernel decides anew each time shows.
+    that are common, and so small that what a kernel decides anew each time shows. `quicker` says that large calls gain,
+    too, so compiled programs make tensors of arrays to call such a plan.
     """
 
     def add(make: Callable) -> Callable:
         PLANNERS[op] = make
+        if quicker:
+            QUICKER.add(op)
         return make
 
     return add
 
 
 PLANNERS: dict[Op, Callable] = {}
+QUICKER: set[Op] = set()
 EXACT: set[Callable] = set()  # kernels whose results need no look

@@ -31,7 +31,7 @@ def _array(x: Tensor | None) -> Any:
     return None if x is None else x._array
 
 
-@planner(losses.cross_entropy_op)
+@planner(losses.cross_entropy_op, quicker=True)
 def _cross_entropy(metas: tuple, params: tuple, out: Any) -> Callable | None:
     x, target, weight = metas
     if not _plain(x.shape, x.dtype, target, weight, x):
@@ -44,7 +44,7 @@ def _cross_entropy(metas: tuple, params: tuple, out: Any) -> Callable | None:
     return plan
 
 
-@planner(losses.cross_entropy_backward_op)
+@planner(losses.cross_entropy_backward_op, quicker=True)
 def _cross_entropy_backward(metas: tuple, params: tuple, out: Meta) -> Callable | None:
     grad, x, target, weight, *sums = metas
     if not _plain(x.shape, x.dtype, target, weight, grad, x, *sums):
@@ -58,7 +58,7 @@ def _cross_entropy_backward(metas: tuple, params: tuple, out: Meta) -> Callable 
     return plan
 
 
-@planner(losses.nll_loss_op)
+@planner(losses.nll_loss_op, quicker=True)
 def _nll(metas: tuple, params: tuple, out: Meta) -> Callable | None:
     x, target, weight = metas
     if not _plain(x.shape, x.dtype, target, weight, x):
@@ -67,7 +67,7 @@ def _nll(metas: tuple, params: tuple, out: Meta) -> Callable | None:
     return lambda x, target, weight: wrap(run(x._array, target._array, _array(weight)), out)
 
 
-@planner(losses.nll_loss_backward_op)
+@planner(losses.nll_loss_backward_op, quicker=True)
 def _nll_backward(metas: tuple, params: tuple, out: Meta) -> Callable | None:
     grad, target, weight = metas
     shape, *rest = params

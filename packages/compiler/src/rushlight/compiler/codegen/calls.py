@@ -17,8 +17,8 @@ from rushlight.compiler.lower.affine import is_one_kernel
 from rushlight.compiler.lower.fuse import can_fold
 from rushlight.core import dtypes, eager, pointwise, results
 from rushlight.core.meta import Meta, below, meta
-from rushlight.core.op import Op, meta_of, prims
-from rushlight.kernels.cpu import allocator, blas, gemm, targets
+from rushlight.core.op import QUICKER, Op, meta_of, prims
+from rushlight.kernels.cpu import allocator, blas, gemm, native, targets
 from rushlight.kernels.layout import as_words, broadcast_strides, merge_dims
 
 # Folds of fewer elements are left to numpy.
@@ -47,7 +47,7 @@ def write_call(source: Source, node: Node, dying: list[Value]) -> bool:
             return True
         # A kernel of another kind may give back memory of its operands.
         source.owned.difference_update([x for x in node.inputs if isinstance(x, Value)])
-        if node.op.kind == "structured" and "cpu" in node.op.kernels:
+        if node.op.kind == "structured" and "cpu" in node.op.kernels and not _is_planned(node):
             return _kernel(source, node, node.op.kernels["cpu"])
         if node.op.kind == "reduction":
             return _kernel(source, node, _reduction(node))
@@ -316,6 +316,12 @@ def _settler(m: Meta) -> Callable[[Any], np.ndarray]:
         return results.finish(array, m)._array
 
     return settle
+
+
+def _is_planned(node: Node) -> bool:
+    """Has the op plans that are quicker than its kernel, and so many elements that they make a plan other than that?"""
+    values = [v for v in (*node.inputs, *node.outputs) if isinstance(v, Value)]
+    return node.op in QUICKER and not all(below(v.meta.numel, native.WORTH) for v in values)
 
 
 def _plan(source: Source, node: Node) -> None:
