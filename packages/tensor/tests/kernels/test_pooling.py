@@ -46,25 +46,26 @@ def routes(function, *args):
 
 
 inputs = st.tuples(st.integers(0, 99), st.sampled_from([np.float32, np.float64]), st.booleans())
+channels = st.sampled_from([3, 16, 37])
 
 
 @settings(max_examples=40, deadline=None)
-@given(pools(), inputs)
-def test_max_pool(geometry, input):
+@given(pools(), inputs, channels)
+def test_max_pool(geometry, input, channels):
     size, kernel, out, stride, padding, dilation = geometry
-    x = numbers((2, 3, *size), *input)
+    x = numbers((2, channels, *size), *input)
     fast, slow = routes(pool_window.max_pool, x, kernel, out, stride, padding, dilation)
     np.testing.assert_array_equal(fast[0], slow[0])
     np.testing.assert_array_equal(fast[1], slow[1])
 
 
 @settings(max_examples=40, deadline=None)
-@given(pools(), inputs, st.booleans())
-def test_average_pool_and_its_transpose(geometry, input, count_include_pad):
+@given(pools(), inputs, channels, st.booleans())
+def test_average_pool_and_its_transpose(geometry, input, channels, count_include_pad):
     size, kernel, _, stride, padding, _ = geometry
     out = pooled_sizes("pool", size, kernel, stride, padding, (1,) * len(size), False)
     divisors = _divisors(size, kernel, out, stride, padding, count_include_pad, 0)
-    x = np.nan_to_num(numbers((2, 3, *size), *input), neginf=-7)
+    x = np.nan_to_num(numbers((2, channels, *size), *input), neginf=-7)
     fast, slow = routes(pool_window.avg_pool, x, kernel, out, stride, padding, divisors)
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
     grad = np.nan_to_num(numbers(fast.shape, *input), neginf=5)
@@ -97,11 +98,25 @@ def test_windows_too_large_for_the_buffer():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99))
-def test_scatter_adds_what_comes_to_one_place(area, count, seed):
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99), channels, st.booleans(), st.booleans())
+def test_scatter_adds_what_comes_to_one_place(area, count, seed, channels, values_last, indices_last):
     random = np.random.default_rng(seed)
-    values, indices = random.standard_normal((2, 3, count), np.float32), random.integers(0, area, (2, 3, count))
+    values = numbers((2, channels, count), seed, np.float32, values_last)
+    values = np.nan_to_num(values, neginf=-7)
+    indices = random.integers(0, area, (2, count, channels)).transpose(0, 2, 1)
+    indices = indices if indices_last else np.ascontiguousarray(indices)
     fast, slow = routes(pool_window.scatter_planes, values, indices, (area,))
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
     indices[1, 1, 0] = area
     assert routes(pool_window.scatter_planes, values, indices, (area,)) == [None, None]
+
+
+def test_pooling_of_channels_last_memory_stays_there():
+    x = numbers((2, 16, 60, 50), 0, np.float32, True)
+    values, indices = pool_window.max_pool(x, (2, 2), (30, 25), (2, 2), (0, 0), (1, 1))
+    back = pool_window.scatter_planes(values, indices, (60, 50))
+    halves = [np.full(n, 2) for n in (30, 25)]
+    means = pool_window.avg_pool(x, (2, 2), (30, 25), (2, 2), (0, 0), halves)
+    spread = pool_window.avg_pool_transpose(means, (60, 50), (2, 2), (2, 2), (0, 0), halves)
+    for result in (values, indices, back, means, spread):
+        assert np.moveaxis(result, 1, -1).flags.c_contiguous

@@ -1,6 +1,7 @@
 """Native loops of max and average pooling, forward and (average) backward, in 1 to 3 dimensions.
 
-A task is a plane: one channel of one sample, with whatever strides. The rows that a block of outputs needs are copied
+A task is a plane: one channel of one sample, with whatever strides (`pool_last` has what is faster where channels lie
+side by side). The rows that a block of outputs needs are copied
 to a buffer in the first cache, padded, and split by the stride: column c lies in part `c % stride` at `c // stride`.
 So the elements that one tap of the window brings to 16 neighbouring outputs are neighbours, and the whole window goes
 by in registers.
@@ -25,7 +26,7 @@ BUFFER = 1 << 14
 # Most outputs of a row that are worked on at a time.
 WIDEST = 256
 
-_GEOMETRY = """    wide_vectors()
+GEOMETRY = """    wide_vectors()
     depth, height, width = load(layout, u64(0)), load(layout, u64(1)), load(layout, u64(2))
     out_depth, out_height, out_width = load(layout, u64(3)), load(layout, u64(4)), load(layout, u64(5))
     kernel_depth, kernel_height, kernel_width = load(layout, u64(6)), load(layout, u64(7)), load(layout, u64(8))
@@ -78,7 +79,7 @@ _COPY_ROW = """
 
 # `rows` holds, for each row of windows' depth, the rows of `block_rows` rows of outputs.
 _FORWARD = Template(f"""def kernel(lo, hi, layout, values, $extra, x):
-{_GEOMETRY}
+{GEOMETRY}
     rows, short = stack_array(T, {BUFFER + 32}), stack_array(T, 16)
 $setup
     pitch = span * stride_width
@@ -199,7 +200,7 @@ _AVERAGE = _FORWARD.substitute(
 
 # Each row of the result is gathered from the rows of windows that reach it; strides are those of the gradient.
 _SPREAD = f"""def kernel(lo, hi, layout, out, divisors, grad):
-{_GEOMETRY}
+{GEOMETRY}
     total, share = stack_array(T, {BUFFER}), stack_array(T, {BUFFER})
     pitch = span * stride_width
     blank = splat(T(0.0), 16)
@@ -311,7 +312,8 @@ class Windows:
         return None
 
 
-def _usable(x: np.ndarray, elements: int) -> bool:
+def usable(x: np.ndarray, elements: int) -> bool:
+    """Do native loops take this array, and is there enough work for them?"""
     return (
         3 <= x.ndim <= 5
         and elements >= native.WORTH
@@ -321,27 +323,28 @@ def _usable(x: np.ndarray, elements: int) -> bool:
     )
 
 
-def _run(source: str, arrays: str, tasks: int, each: int, layout: Sizes, *operands: np.ndarray) -> None:
+def run(source: str, arrays: str, tasks: int, each: int, layout: Sizes, *operands: np.ndarray) -> None:
+    """Compile a source for the type of the first operand, and do all tasks."""
     native.over(native.compiled(source, arrays, operands[0].dtype), tasks, each, layout, *operands)
 
 
 def max_pool(x: np.ndarray, windows: Windows, out: Sizes) -> tuple[np.ndarray, np.ndarray] | None:
     """Largest elements of windows and their flat positions; None where no native loop fits."""
     shape, each = (*x.shape[:2], *out), prod(out) * prod(windows.kernel)
-    if not _usable(x, prod(shape[:2]) * each) or (blocks := windows.blocks()) is None:
+    if not usable(x, prod(shape[:2]) * each) or (blocks := windows.blocks()) is None:
         return None
     values, indices = allocator.empty(shape, x.dtype), allocator.empty(shape, np.int64)
-    _run(_MAX, "TiT", prod(shape[:2]), each, windows.layout(x, *blocks), values, indices, x)
+    run(_MAX, "TiT", prod(shape[:2]), each, windows.layout(x, *blocks), values, indices, x)
     return values, indices
 
 
 def avg_pool(x: np.ndarray, windows: Windows, out: Sizes, divisors: list[np.ndarray]) -> np.ndarray | None:
     """Sums of windows over the products of divisors; None where no native loop fits."""
     shape, each = (*x.shape[:2], *out), prod(out) * prod(windows.kernel)
-    if not _usable(x, prod(shape[:2]) * each) or (blocks := windows.blocks()) is None:
+    if not usable(x, prod(shape[:2]) * each) or (blocks := windows.blocks()) is None:
         return None
     values = allocator.empty(shape, x.dtype)
-    _run(_AVERAGE, "TTT", prod(shape[:2]), each, windows.layout(x, *blocks), values, _flat(divisors, x.dtype), x)
+    run(_AVERAGE, "TTT", prod(shape[:2]), each, windows.layout(x, *blocks), values, flat_divisors(divisors, x.dtype), x)
     return values
 
 
@@ -353,15 +356,15 @@ def avg_pool_transpose(
     longest = max(-(-windows.out[2] // 16) * 16 + windows.kernel[2], (size[-1] + windows.padding[2]) // across)
     span = longest // 16 * 16 + 32
     each = prod(windows.out) * prod(windows.kernel)
-    if not _usable(grad, prod(shape[:2]) * each) or prod(size) >= 1 << 31 or span * across > BUFFER:
+    if not usable(grad, prod(shape[:2]) * each) or prod(size) >= 1 << 31 or span * across > BUFFER:
         return None
     result = allocator.empty(shape, grad.dtype)
     layout = windows.layout(grad, 0, 0, span)
-    _run(_SPREAD, "TTT", prod(shape[:2]), prod(size) + each, layout, result, _flat(divisors, grad.dtype), grad)
+    run(_SPREAD, "TTT", prod(shape[:2]), prod(size) + each, layout, result, flat_divisors(divisors, grad.dtype), grad)
     return result
 
 
-def _flat(divisors: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
+def flat_divisors(divisors: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
     """Divisors of three dimensions one after the other, with room for a vector behind them."""
     ones = [np.ones(1)] * (3 - len(divisors))
     return np.concatenate([*ones, *divisors, np.ones(16)]).astype(dtype)
@@ -371,10 +374,10 @@ def scatter(values: np.ndarray, indices: np.ndarray, size: Sizes) -> tuple[np.nd
     """Planes with values added at flat positions, and whether all positions were in range; None where no native loop
     fits."""
     planes, count = values.shape[0] * values.shape[1], prod(values.shape[2:])
-    if not _usable(values, planes * prod(size)) or not indices.flags.c_contiguous or not count:
+    if not usable(values, planes * prod(size)) or not indices.flags.c_contiguous or not count:
         return None
     flat = values.reshape(planes, count)  # the gradient of a sum stays one number with strides of 0
     out, bad = allocator.empty((*values.shape[:2], *size), values.dtype), np.zeros(1, np.int64)
     layout = (prod(size), count, *[step // flat.itemsize for step in flat.strides])
-    _run(_SCATTER, "TiTi", planes, prod(size) + count, layout, out, bad, flat, indices)
+    run(_SCATTER, "TiTi", planes, prod(size) + count, layout, out, bad, flat, indices)
     return out, not bad[0]

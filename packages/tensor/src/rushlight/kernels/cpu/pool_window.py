@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from rushlight.kernels.cpu import pool_native
+from rushlight.kernels.cpu import pool_last, pool_native
 from rushlight.kernels.cpu.pool_native import Sizes, Windows
 
 
@@ -42,7 +42,8 @@ def max_pool(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest element of each window and its flat position in the plane; NaN counts as largest, the first of equals
     wins."""
-    found = pool_native.max_pool(x, Windows(x.shape[2:], kernel, out, stride, padding, dilation), out)
+    windows = Windows(x.shape[2:], kernel, out, stride, padding, dilation)
+    found = pool_last.max_pool(x, windows, out) or pool_native.max_pool(x, windows, out)
     if found is not None:
         return found
     size = x.shape[2:]
@@ -68,7 +69,7 @@ def max_pool(
 def scatter_planes(values: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray | None:
     """Planes of `size` in which values are added at flat positions; None when one is out of range."""
     planes, area = values.shape[0] * values.shape[1], prod(size)
-    found = pool_native.scatter(values, indices, size)
+    found = pool_last.scatter(values, indices, size) or pool_native.scatter(values, indices, size)
     if found is not None:
         return found[0] if found[1] else None
     if indices.size and (indices.min() < 0 or indices.max() >= area):
@@ -91,7 +92,10 @@ def avg_pool(
     divisors: list[np.ndarray],
 ) -> np.ndarray:
     """Sum of each window over its divisor, the product of the divisors of its place in each dimension."""
-    found = pool_native.avg_pool(x, _dense_windows(x.shape[2:], kernel, out, stride, padding), out, divisors)
+    windows = _dense_windows(x.shape[2:], kernel, out, stride, padding)
+    found = pool_last.avg_pool(x, windows, out, divisors)
+    if found is None:
+        found = pool_native.avg_pool(x, windows, out, divisors)
     if found is not None:
         return found
     result = np.zeros_like(x, shape=(*x.shape[:2], *out))
@@ -113,7 +117,9 @@ def avg_pool_transpose(
 ) -> np.ndarray:
     """Each output's share spread over its window: the transpose of `avg_pool`."""
     windows = _dense_windows(size, kernel, grad.shape[2:], stride, padding)
-    found = pool_native.avg_pool_transpose(grad, windows, size, divisors)
+    found = pool_last.avg_pool_transpose(grad, windows, size, divisors)
+    if found is None:
+        found = pool_native.avg_pool_transpose(grad, windows, size, divisors)
     if found is not None:
         return found
     share = grad / _product(divisors, grad.dtype)
