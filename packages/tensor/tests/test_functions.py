@@ -225,3 +225,42 @@ def test_a_position_that_is_nan_leaves_the_others_alone():
     grid = rushlight.tensor([[[[0.0, 0.0], [float("nan"), 0.0], [1.0, 1.0]]]])
     found = sample(rushlight.arange(9.0).view(1, 1, 3, 3), grid, "nearest", align_corners=True)
     assert found[0, 0, 0, ::2].tolist() == [4, 8]
+
+
+def test_foreach_functions_are_the_method_for_each_tensor():
+    x = [rushlight.tensor([0.5, 0.25]), rushlight.tensor([[0.75]])]
+    y = [rushlight.tensor([0.5, 0.75]), rushlight.tensor([[0.125]])]
+
+    def lists(found):
+        return [part.tolist() for part in found]
+
+    for name, value in EXPORTS.items():
+        if name.startswith("_foreach_") and name.endswith("_"):
+            method = {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name[9:], name[9:])
+            given = (y, y) if "addc" in name or "lerp" in name else (y,) if "takes no" not in value.__doc__ else ()
+            copies = [part.clone() for part in x]
+            wanted = [getattr(part.clone(), method)(*others) for part, *others in zip(x, *given)]
+            assert value(copies, *given) is copies and lists(copies) == lists(wanted), name
+            if name[:-1] in EXPORTS:
+                assert lists(EXPORTS[name[:-1]](x, *given)) == lists(wanted), name
+    assert lists(rushlight._foreach_add(x, y, alpha=2)) == [[1.5, 1.75], [[1.0]]]
+    assert lists(rushlight._foreach_mul(x, [2.0, 4.0])) == lists(rushlight._foreach_mul(x, scalars=[2.0, 4.0]))
+    assert lists(rushlight._foreach_mul(x, rushlight.tensor(2.0))) == lists(rushlight._foreach_add(x, x))
+    assert lists(rushlight._foreach_addcdiv(x, y, y, rushlight.tensor([1.0, 2.0]))) == [[1.5, 1.25], [[2.75]]]
+    assert lists(rushlight._foreach_pow(2, [x[1] * 0])) == [[[1.0]]]
+    assert lists(rushlight._foreach_norm(y, 1)) == [1.25, 0.125] and lists(rushlight._foreach_max(y)) == [0.75, 0.125]
+    assert lists(rushlight._foreach_powsum(y)) == [0.8125, 0.015625] and lists(rushlight._foreach_clone(x)) == lists(x)
+
+
+def test_foreach_functions_refuse_what_does_not_fit():
+    x = [rushlight.ones(2), rushlight.ones(3)]
+    add, lerp = rushlight._foreach_add, rushlight._foreach_lerp
+    for call, args, kwargs in (
+        (add, (x[0], 1), {}), (add, (x, "x"), {}), (add, (x,), {}), (add, (x, 1), {"alpha": 2}), (add, ([1], 1), {}),
+        (add, (x, [1, x[0]]), {}), (lerp, (x, 1.0, 0.5), {}), (add, (x, 1), {"weight": 1}),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="_foreach"):
+            call(*args, **kwargs)
+    for call, args in ((add, ([], 1)), (add, (x, x[:1])), (add, (x, [1, 2, 3])), (add, (x, x[0])), (lerp, (x, x, [1]))):
+        with pytest.raises(RuntimeError, match="_foreach"):
+            call(*args)
