@@ -103,6 +103,11 @@ def _check_pad(input: Tensor, pad: Sequence[int]) -> None:
         )
 
 
+def _padded_sizes(input: Tensor, pad: Sequence[int]) -> list[int]:
+    """The sizes that padding gives to the dimensions it lists, the last one first."""
+    return [size + before + after for size, before, after in zip(input.shape[::-1], pad[::2], pad[1::2])]
+
+
 def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
     count = len(pad) // 2
     if mode not in ("reflect", "replicate", "circular"):
@@ -127,13 +132,13 @@ def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
                 f"pad: padding value causes wrapping around more than once: ({before}, {after}) at dimension "
                 f"{input.ndim - 1 - k} of input {shape_text(input.shape)}"
             )
-        if before + size + after < 1 or size == 0:
-            raise RuntimeError(
-                f"pad: input {shape_text(input.shape)} is too small for padding {list(pad)}; its sizes (but the "
-                "batch's) must "
-                "not be zero"
-            )
-    if 0 in input.shape[input.ndim - 1 - count :]:
+    padded = _padded_sizes(input, pad)
+    if min(padded) < 0 or mode != "circular" and max(padded) == 0:
+        raise RuntimeError(
+            f"pad: input {shape_text(input.shape)} is too small for padding {list(pad)}, which would make its last "
+            f"sizes {padded}; none may be below 0{'' if mode == 'circular' else ', nor may all be 0'}"
+        )
+    if mode != "circular" and 0 in input.shape[input.ndim - 1 - count :]:
         raise RuntimeError(
             f"pad: expected non-zero sizes for all dimensions but the batch, got {shape_text(input.shape)}"
         )
@@ -159,6 +164,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None and value != 0:
         raise ValueError(f"pad: padding mode {mode!r} doesn't take in value argument")
     _check_mode(input, amounts, mode)
+    if 0 in _padded_sizes(input, amounts):  # nothing is left, whatever the mode
+        return pad_constant(input, amounts)
     lead = input.ndim - len(amounts) // 2
     before, after = (0,) * lead + tuple(amounts[-2::-2]), (0,) * lead + tuple(amounts[::-2])
     if not open_places.are_open(*input.shape):
