@@ -60,8 +60,13 @@ def test_layer_norm(monkeypatch, weight, bias):
     same(both(monkeypatch, norm.layer_norm_backward, G, X, weight, mean, rstd), 1e-4)
 
 
-def test_batch_norm(monkeypatch):
-    x, g, w, b = floats(5, 6, 7), floats(5, 6, 7), floats(6), floats(6)
+@pytest.mark.parametrize(
+    "shape, last", [((5, 6, 7), False), ((5, 37, 70), True), ((2, 16, 3), True), ((70, 16, 1), False)]
+)
+def test_batch_norm(monkeypatch, shape, last):
+    x, g, w, b = floats(*shape) + 3, floats(*shape), floats(shape[1]), floats(shape[1])
+    if last:
+        x, g = (np.ascontiguousarray(v.transpose(0, 2, 1)).transpose(0, 2, 1) for v in (x, g))
     same(both(monkeypatch, norm.batch_norm, x, w, b, 1e-5))
     _, mean, variance = norm.batch_norm(x, w, b, 1e-5)
     same(both(monkeypatch, norm.batch_norm_backward, g, x, w, mean, variance, 1e-5), 1e-4)

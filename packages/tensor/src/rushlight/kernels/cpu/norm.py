@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.core.checks import widened
-from rushlight.kernels.cpu import allocator, lines, native
+from rushlight.kernels.cpu import allocator, lines, native, norm_last
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.line_source import LineProgram, Pass
 
@@ -211,6 +211,8 @@ def _sum_of_products(labels: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
     """Channels of (N, C, L) normalized, and the mean and biased variance of each."""
+    if norm_last.fits(x) and all(v is None or v.dtype == x.dtype for v in (weight, bias)):
+        return norm_last.batch_norm(x, weight, bias, eps)
     samples, channels, size = x.shape
     if native.worthwhile(x):
         out, mean, variance = (
@@ -248,6 +250,8 @@ def batch_norm_backward(
     grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, variance: np.ndarray, eps: float
 ) -> Pair:
     """Gradients of `batch_norm` by input, weight and bias."""
+    if norm_last.fits(x) and all(v is None or v.dtype == x.dtype for v in (grad, weight, mean)):
+        return norm_last.batch_norm_backward(grad, x, weight, mean, variance, eps)
     grad = native.dense(grad)
     samples, channels, size = x.shape
     if native.worthwhile(x, grad):
