@@ -304,9 +304,11 @@ def group_norm_parts(
     grouped = input.reshape((1, n * num_groups, prod(input.shape[1:]) // num_groups))
     result, mean, variance = batch_norm_op.apply((grouped, None, None, eps))
     result = kept_format(input, result.reshape(input.shape))
-    if weight is not None:
+    if weight is not None and bias is not None:
+        result = addcmul(_along_channels(bias, input.ndim), result, _along_channels(weight, input.ndim))
+    elif weight is not None:
         result = result * _along_channels(weight, input.ndim)
-    if bias is not None:
+    elif bias is not None:
         result = result + _along_channels(bias, input.ndim)
     return result.to(input.dtype), mean.reshape(n, num_groups), variance.reshape(n, num_groups)
 
