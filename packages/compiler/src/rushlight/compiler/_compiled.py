@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from rushlight.compiler import _config, _logs
+from rushlight.compiler import _config, _failures, _logs
 from rushlight.compiler.backends.registry import BackendError
 from rushlight.compiler.capture.capture import MISS, Abort, Entry, Reason, capture
 from rushlight.compiler.capture.sizes import ConstraintViolationError, Policy
@@ -140,6 +140,7 @@ class Compiled:
             if _config.raise_internal_errors or self.fullgraph:
                 raise
             self._give_up(f"the compiler failed: {type(error).__name__}: {error}")
+            _failures.report(f"{self.name} could not be compiled", error)
             return None
         except Abort as abort:
             if self.fullgraph:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from rushlight.compiler import _config
+from rushlight.compiler import _failures
 from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.aot.runtime import without_grad
 from rushlight.compiler.capture.decisions import outcome
@@ -96,7 +96,8 @@ class Run:
         """Add the draws and the call; a failure there leaves everything as it was."""
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math, eagerly=_eagerly)
+                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math,
+                           eagerly=partial(_eagerly, getattr(self.plan.fn, "__qualname__", "a call")))
         outside = self.session.outside
         for line in outside.lines(self.epilogue):
             writer.line(line)
@@ -130,7 +131,10 @@ class Run:
         writer.line("else:")
         wrong = ' or '.join([f'bool({name})' for name in self.epilogue.wrong]) or "False"
         writer.line(f"failed = {'False' if self.epilogue.decided else wrong}", 2)
-        writer.line(f"if failed: {undo}return eagerly(failed, fallback, args, kwargs)")
+        writer.held["captured"] = None if self.sized else self.graph
+        graph = "sized.graph()" if self.sized else "captured"
+        again = f"lambda: ({graph}, [{', '.join(inputs)}])"
+        writer.line(f"if failed: {undo}return eagerly(failed, {again}, fallback, args, kwargs)")
         if self.epilogue.decided:
             self._write_decisions(writer, undo)
             if self.epilogue.wrong:
@@ -180,11 +184,17 @@ class Run:
         return f"draw({item}, seed, start)"
 
 
-def _eagerly(failed: Any, fallback: Callable[[tuple, dict], Any], args: tuple, kwargs: dict) -> Any:
-    """The call op by op, after its program has raised or has found wrong values: that gives the right error."""
+def _eagerly(name: str, failed: Any, again: Callable[[], tuple[Graph | None, list]],
+             fallback: Callable[[tuple, dict], Any], args: tuple, kwargs: dict) -> Any:
+    """The call op by op, after its program has raised or has found wrong values: that gives the right error. `again`
+    gives the graph and its inputs, so that a program that raises where its graph does not is heard of.
+    """
+    what = f"the program of {name} failed"
+    if isinstance(failed, Exception):
+        _failures.report_unless_raised(what, failed, again)
     result = fallback(args, kwargs)
-    if _config.raise_internal_errors and isinstance(failed, (NameError, AttributeError, TypeError)):
-        raise AssertionError(f"a program failed, but its operations do not: {failed}") from failed
+    if isinstance(failed, (NameError, AttributeError, TypeError)):  # no operation raises these because of values
+        _failures.report(what, failed)
     return result
 
 

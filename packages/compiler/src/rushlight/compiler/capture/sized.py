@@ -43,6 +43,7 @@ class Program(NamedTuple):
     later: list[Callable[[list], list]]  # what runs after calls that stand between the effects, see `stages`
     draws: list[Draw]
     counters: int
+    graph: Callable[[], Graph | None]  # what `run` was made from; it takes long
 
 
 class Sized:
@@ -96,7 +97,7 @@ class Sized:
         draws = [Draw(x.op, (x.operands[0], concrete.value(x.operands[1].at), *x.operands[2:]),
                       concrete.params(x.params)) for x in self.draws]
         run, *later = runs
-        return Program(run, later, draws, concrete.value(self.counters))
+        return Program(run, later, draws, concrete.value(self.counters), partial(concrete.graph, self.graphs[0]))
 
     def _runs(self, key: tuple, concrete: Concrete) -> list[Callable[[list], list]]:
         """What runs for some sizes; less than that where the graphs do not hold for them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rushlight.compiler import _config, _logs
+from rushlight.compiler import _failures, _logs
 from rushlight.compiler.graph.facts import Facts, Fixed
 from rushlight.compiler.graph.ir import Graph
 from rushlight.compiler.graph.values import Values, reopened
@@ -65,8 +65,7 @@ class Family:
                 return region.at(sizes, roots)
         except Exception as error:
             Values(self.facts, sizes).graph(self.graph)  # a number divided by zero, say, is no failure of the region
-            if _config.raise_internal_errors:
-                raise
+            _failures.report("a program for open sizes failed", error)
             self.regions, self.possible = [], False
             self.failures.append(f"{type(error).__name__}: {error}")
         return self.otherwise(Values(self.facts, sizes).graph(self.graph))
@@ -86,8 +85,8 @@ class Family:
                 self._fail(str(error))
                 return None
             except Exception as error:
-                if _config.raise_internal_errors and not isinstance(error, (NotImplementedError, RuntimeError)):
-                    raise
+                if not isinstance(error, (NotImplementedError, RuntimeError)):
+                    _failures.report("a program for open sizes could not be made", error)
                 self._fail(f"{type(error).__name__}: {error}")
                 self.possible = False
                 return None

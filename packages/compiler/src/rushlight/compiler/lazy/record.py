@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.compiler import _config
+from rushlight.compiler import _failures
 from rushlight.compiler._verify import Mismatch
 from rushlight.compiler.capture import state
 from rushlight.compiler.lazy.program import Program, Switch, replay
@@ -106,6 +106,7 @@ class Record:
                 switch(enabled)
 
     def _run_alone(self, program: Program | None, switch: Switch) -> None:
+        failure: Exception | None = None
         if program is not None:
             try:
                 program.run(self.inputs, self.results, switch)
@@ -113,11 +114,11 @@ class Record:
             except (Mismatch, MemoryError):
                 raise
             except Exception as error:
-                if _config.raise_internal_errors:
-                    raise
-                program.failed = str(error)
+                program.failed, failure = str(error) or type(error).__name__, error
         self.begun = True
         replay(self.node, self.inputs, self.results, switch)
+        if failure is not None:  # and its operations did not fail
+            _failures.report("a program of operations that were put off failed", failure)
 
 
 def _references(results: dict[int, Tensor]) -> list[int]:

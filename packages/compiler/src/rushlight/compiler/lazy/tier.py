@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rushlight.compiler import _config, _logs
+from rushlight.compiler import _config, _failures, _logs
 from rushlight.compiler.capture import state
 from rushlight.compiler.lazy.pieces import TooManyPieces
 from rushlight.compiler.lazy.program import Backend, Program
@@ -160,9 +160,7 @@ class Tier:
         except TooManyPieces:
             return None
         except Exception as error:
-            if _config.raise_internal_errors:
-                raise
-            _logs.log("breaks", f"{self.name}: the compiler failed: {type(error).__name__}: {error}")
+            _failures.report(f"{self.name}: operations that were put off could not be compiled", error)
             return None
         if _logs.wants("graph"):
             for graph in made.graphs:
