@@ -178,28 +178,17 @@ def wrap(record, table, results):
 
 
 def call_kernel(f, count, a):
-    """Call a kernel with 3 to 16 words."""
+    """Call a kernel with 3 to 16 words.
+
+    What a C function does not take it does not look at: the caller puts arguments there and takes them away.
+    """
     r, e = stack(1), stack(1)
-    if count == 3:
-        call(f, r, e, word(a), word(a + 8), word(a + 16))
-    elif count == 4:
-        call(f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24))
-    elif count == 5:
-        call(f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24), word(a + 32))
-    elif count == 6:
+    if count <= 6:
         call(f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24), word(a + 32), word(a + 40))
-    elif count == 7:
-        call(f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24), word(a + 32), word(a + 40), word(a + 48))
-    elif count == 8:
+    elif count <= 10:
         call(
             f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24), word(a + 32), word(a + 40), word(a + 48),
-            word(a + 56),
-        )  # fmt: skip
-    elif count <= 12:
-        # What a C function does not take it does not look at: the caller puts arguments there and takes them away.
-        call(
-            f, r, e, word(a), word(a + 8), word(a + 16), word(a + 24), word(a + 32), word(a + 40), word(a + 48),
-            word(a + 56), word(a + 64), word(a + 72), word(a + 80), word(a + 88),
+            word(a + 56), word(a + 64), word(a + 72),
         )  # fmt: skip
     else:
         call(
