@@ -97,3 +97,21 @@ def test_output_sizes_beyond_memory():
     pool = rushlight.core.front.EXPORTS["nn.functional.adaptive_max_pool1d"]
     with pytest.raises(RuntimeError, match="output_size 9132760301568586890 is too large"):
         pool(rushlight.ones(2, 2, 2), 9132760301568586890)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: rushlight.mm(X, 2), "mm: mat2 must be a Tensor, got int; use rushlight.tensor"),
+        (lambda: rushlight.argmax("x"), "argmax: input must be a Tensor, got str"),
+        (lambda: rushlight.transpose(None, 0, 1), "transpose: input must be a Tensor, got NoneType$"),
+        (lambda: rushlight.transpose(2, 0, 1), "transpose: input must be a Tensor, got int"),
+        (lambda: rushlight.logsumexp([1.0], 0), "logsumexp: input must be a Tensor, got list"),
+        (lambda: rushlight.ge(X, None), "ge: other must be a Tensor, got NoneType"),
+        (lambda: X.add_(None), "add_: other must be a Tensor, got NoneType"),
+        (lambda: rushlight.linalg.inv(X.numpy()), "inv: input must be a Tensor or a number, got ndarray"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()

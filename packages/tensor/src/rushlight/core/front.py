@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import native
+from rushlight.core.arguments import FAILURES, refused
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import check_layout
 from rushlight.core.memo import remembering
@@ -280,19 +281,25 @@ def function(
         parameters = {*positional, *named}
         takes_dim, is_factory = "dim" in parameters, "layout" in parameters
         rule = out if isinstance(out, Out) else CASTS
-        if (out and "out" not in parameters) or takes_dim or is_factory:
+        if (out and "out" not in parameters) or takes_dim or is_factory or memo:
             @functools.wraps(fn)
             def call(*args, out=None, **kwargs):
                 if kwargs and takes_dim:
                     kwargs = {_NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
                 if is_factory and "layout" in kwargs:
                     check_layout(base, kwargs["layout"])
-                if out is None:
-                    return fn(*args, **kwargs)
-                if is_factory:
-                    kwargs["dtype"] = factory_dtype(base, kwargs.get("dtype"), out)
-                check_apart(base, out, (*args, *kwargs.values()), rule)
-                return assign_out(base, out, fn(*args, **kwargs), rule)
+                try:
+                    if out is None:
+                        return fn(*args, **kwargs)
+                    if is_factory:
+                        kwargs["dtype"] = factory_dtype(base, kwargs.get("dtype"), out)
+                    check_apart(base, out, (*args, *kwargs.values()), rule)
+                    return assign_out(base, out, fn(*args, **kwargs), rule)
+                except FAILURES as error:
+                    explained = refused(base, fn, args, kwargs, error)
+                    if explained is error:
+                        raise
+                    raise explained from None
         else:
             call = fn
         if memo:
