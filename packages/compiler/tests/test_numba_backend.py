@@ -38,12 +38,11 @@ def test_results_have_memory_and_strides_of_their_own():
 def test_what_has_no_form_in_numpy_runs_eagerly(monkeypatch, capsys):
     monkeypatch.setattr("rushlight.compiler._logs._wanted", frozenset(["kernels"]))
     x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    got = torch.compile(lambda x: torch.linalg.svdvals(x) * 2, backend="numba")(x)
-    np.testing.assert_allclose(got.numpy(), torch.linalg.svdvals(x).numpy() * 2, rtol=1e-6)
+    assert torch.compile(lambda x: torch.mode(x, 1).values * 2, backend="numba")(x).tolist() == [2.0, 2.0]
     half = torch.compile(lambda x: x + 1, backend="numba")(x.bfloat16())
     assert half.tolist() == [[3.0, 2.0], [2.0, 4.0]]
     log = capsys.readouterr().err
-    assert "= eager_svd_1(input0)" in log and "def run(" in log and "run operation by operation" in log
+    assert "= eager_mode_1(input0)" in log and "def run(" in log and "run operation by operation" in log
 
 
 @pytest.mark.parametrize("program", [
