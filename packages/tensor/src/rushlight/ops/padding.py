@@ -133,7 +133,8 @@ def _check_mode(input: Tensor, pad: Sequence[int], mode: str) -> None:
                 f"{input.ndim - 1 - k} of input {shape_text(input.shape)}"
             )
     padded = _padded_sizes(input, pad)
-    if min(padded) < 0 or mode != "circular" and max(padded) == 0:
+    # each by itself: open sizes should not be compared with one another
+    if any(n < 0 for n in padded) or mode != "circular" and all(n == 0 for n in padded):
         raise RuntimeError(
             f"pad: input {shape_text(input.shape)} is too small for padding {list(pad)}, which would make its last "
             f"sizes {padded}; none may be below 0{'' if mode == 'circular' else ', nor may all be 0'}"
