@@ -92,11 +92,10 @@ def _backward(
 ) -> np.ndarray:
     check_bounds("embedding_backward", indices, rows)
     flat, parts = indices.reshape(-1), grad.reshape(-1, grad.shape[-1])
-    if padding_idx >= 0:
-        kept = flat != padding_idx
-        flat, parts = flat[kept], parts[kept]
     result = np.zeros((rows, grad.shape[-1]), grad.dtype)
     add_rows(result, flat, parts)
+    if padding_idx >= 0:
+        result[padding_idx] = 0
     if scale_grad_by_freq:
         result /= np.maximum(np.bincount(flat, minlength=rows), 1)[:, None].astype(grad.dtype)
     return result
@@ -187,15 +186,25 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes != -1 and HANDLERS:  # a captured call does not look at the values: it checks when it has run
         if checks.found((tensor < 0) | (tensor >= num_classes)):
             raise RuntimeError(f"one_hot: Class values must be non-negative and smaller than num_classes={num_classes}")
-    elif num_classes == -1 or dispatch.visible(tensor):
-        low, high = _extremes(tensor)
-        if low < 0:
-            raise RuntimeError(f"one_hot: Class values must be non-negative, got {low}")
-        if num_classes != -1 and high >= num_classes:
-            raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {high} for {num_classes}")
-        num_classes = high + 1 if num_classes == -1 else num_classes
-    zeros = dispatch.follow(filled((*tensor.shape, num_classes), 0, dtypes.int64, tensor.device), tensor)
-    return scatter_(zeros, -1, unsqueeze(tensor, -1), 1)
+    elif num_classes == -1:
+        num_classes = _check_classes(tensor, num_classes) + 1
+    try:
+        zeros = dispatch.follow(filled((*tensor.shape, num_classes), 0, dtypes.int64, tensor.device), tensor)
+        return scatter_(zeros, -1, unsqueeze(tensor, -1), 1)
+    except RuntimeError:  # of an index outside, for which this has words of its own
+        if not HANDLERS and dispatch.visible(tensor):
+            _check_classes(tensor, num_classes)
+        raise
+
+
+def _check_classes(tensor: Tensor, num_classes: int) -> int:
+    """The largest class; refuses negative ones, and those there are not."""
+    low, high = _extremes(tensor)
+    if low < 0:
+        raise RuntimeError(f"one_hot: Class values must be non-negative, got {low}")
+    if num_classes != -1 and high >= num_classes:
+        raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {high} for {num_classes}")
+    return high
 
 
 # Bags
@@ -315,8 +324,19 @@ def _embedding_bag_root(
     """
     if mode not in (0, 1, 2):
         raise ValueError(f"embedding_bag: mode has to be 0 (sum), 1 (mean) or 2 (max), got {mode!r}")
-    result = embedding_bag(indices, weight, offsets, None, 2, scale_grad_by_freq, _MODES[mode], sparse,
-                           per_sample_weights, include_last_offset, padding_idx)
+    result = embedding_bag(
+        indices,
+        weight,
+        offsets,
+        None,
+        2,
+        scale_grad_by_freq,
+        _MODES[mode],
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )
     flat, bag, bags = _bags(indices, offsets, include_last_offset)
     kept = bag
     if padding_idx is not None:

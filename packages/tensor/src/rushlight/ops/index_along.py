@@ -160,12 +160,13 @@ def _check_index_add(input: Meta, index: Meta, source: Meta, *, dim: int) -> Non
     check_source("index_add", input, index, source, dim)
 
 
-FEW = 512  # indices into a vector, for which nothing has to be planned
+# So many elements of a vector numpy writes, and adds to, before a loop that has to be planned is quicker.
+FEW, FEW_SUMS = 4096, 16384
 
 
 def adds_at_once(array: np.ndarray, index: np.ndarray) -> bool:
     """Can numpy add few numbers to this array one by one? Half types are summed in float32."""
-    return index.size <= FEW and not is_half(array.dtype)
+    return index.size <= FEW_SUMS and not is_half(array.dtype) and array.flags.aligned
 
 
 def _index_add(array: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:

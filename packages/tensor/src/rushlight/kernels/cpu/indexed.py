@@ -35,6 +35,7 @@ from rushlight.kernels.polynomials import POLYNOMIALS
 from rushlight.kernels.source import SHORT, emit
 
 MOST_DIMS = 32  # coordinates that a loop keeps
+FEW = 8192  # indices that numpy has looked at before a loop has been called
 LINE = 16  # a written dimension is walked along from so many elements on; across it below
 
 
@@ -95,10 +96,13 @@ _CHECK = """def kernel(lo, hi, layout, bad, index):
 def inside(index: np.ndarray, least: int, size: int) -> bool:
     """Are all indices in [least, size)?"""
     index = index[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in index.strides])]
+    if index.size <= FEW and index.dtype == np.int64:
+        places = index - least if least else index  # those below are too large when they are taken as unsigned numbers
+        return not index.size or int(places.view(np.uint64).max()) < size - least
     if native.enough(index.size):
         index = index.transpose(sorted(range(index.ndim), key=lambda d: -index.strides[d]))
         if index.flags.c_contiguous:
-            kernel = compile_source(_CHECK, ("u64", "u64", "*i64", "*i64", f"*{SHORT[index.dtype.name]}"))
+            kernel = compile_source(_CHECK, ("u64", "u64", "*i64", "*i64", f"*i{8 * index.itemsize}"))
             bad = np.zeros(1, np.int64)
             native.over(kernel, index.size, 1, (least, size - least), bad, index)
             return not bad[0]

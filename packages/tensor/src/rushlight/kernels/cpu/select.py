@@ -6,6 +6,9 @@ whose best is not better than the worst one kept, which is most of them, costs n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from rushlight.kernels import order
@@ -68,7 +71,7 @@ _SOURCE = """def kernel(lo, hi, layout, places, x):
 
 def fits(x: np.ndarray, k: int) -> bool:
     """Is this a case for native code?"""
-    return x.size >= native.WORTH and 1 <= k <= MOST and x.flags.aligned
+    return native.enough(x.size) and 1 <= k <= MOST and x.flags.aligned
 
 
 def first(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
@@ -84,7 +87,8 @@ def first(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return out
 
 
-def _kernel(dtype: np.dtype, largest: bool):
+@cache
+def _kernel(dtype: np.dtype, largest: bool) -> Callable[..., None]:
     kinds = order.key_dtype(compute_dtype(dtype))
 
     def key(x):
