@@ -20,6 +20,7 @@ from rushlight.core.out import EXACT, assign_out
 from rushlight.core.tensor import Tensor, wrap
 from rushlight.kernels.cpu.extreme import position as position_along
 from rushlight.kernels.cpu.native import WORTH
+from rushlight.kernels.half import is_half
 from rushlight.ops.reduction import Dims, reduced_samples, reduced_shape
 from rushlight.ops.selection import maximum, minimum
 from rushlight.return_types import named
@@ -57,6 +58,9 @@ def _infer_extreme(name: str) -> Callable:
 
 def _fold(ufunc: np.ufunc) -> Callable:
     def fold(array: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+        if is_half(array.dtype):  # numpy compares half types one by one, float32 in vectors
+            wide = ufunc.reduce(array.astype(np.float32), axis=dim, keepdims=keepdim)
+            return wide.astype(array.dtype)
         return ufunc.reduce(array, axis=dim, keepdims=keepdim)
 
     fold.whole = lambda array: ufunc.reduce(array, axis=None)  # type: ignore[attr-defined]

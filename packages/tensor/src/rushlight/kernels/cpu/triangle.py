@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from rushlight.kernels.cpu import native
@@ -10,6 +12,7 @@ from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.source import SHORT
 
 FEW = 4096  # elements below which a row of numpy's loops as one native call is as quick
+_WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _CLEAR = """def kernel(lo, hi, layout, out):
     wide_vectors()
     rows = load(layout, u64(0))
@@ -37,5 +40,17 @@ def clear_triangle(array: np.ndarray, diagonal: int, upper: bool) -> None:
         layout = (rows, n, min(max(diagonal, -rows), n), upper)
         native.over(kernel, array.size // n, n, layout, array)
         return
+    bits = _WORDS.get(array.itemsize)
+    if bits is None:
+        below = np.tri(rows, n, diagonal - 1, dtype=bool)
+        np.copyto(array, np.zeros((), array.dtype), where=~below if upper else below)
+        return
+    words = array.view(bits)  # numpy has vectors for `and`, none for a copy of some elements
+    np.bitwise_and(words, _kept(rows, n, min(max(diagonal, -rows), n), upper, bits), out=words)
+
+
+@lru_cache(16)
+def _kept(rows: int, n: int, diagonal: int, upper: bool, bits: np.dtype) -> np.ndarray:
+    """All bits where an element stays, none where it is cleared."""
     below = np.tri(rows, n, diagonal - 1, dtype=bool)
-    np.copyto(array, np.zeros((), array.dtype), where=~below if upper else below)
+    return np.negative((below if upper else ~below).astype(bits))
