@@ -7,7 +7,8 @@ columns, and the cut into blocks depends on shapes only, never on threads.
 Two loops, by where the neighbours in memory are:
 
 - rows: the innermost dimension is folded; lanes run along it;
-- columns: the innermost dimension is kept; lanes are neighbouring results, `ROWS` rows to a block.
+- columns: the innermost dimension is kept; lanes are neighbouring results, `ROWS` rows to a block, of which
+  `TOGETHER` are folded while their results are in registers.
 
 `kernel(lo, hi, layout, out, in0, ...)` works on tasks [lo, hi). A task is one chunk of `chunk` folded elements
 for one result (rows) or for `WIDTH` of them (columns). With `partial` it stores the wide accumulators, `out[chunk,
@@ -23,6 +24,8 @@ from rushlight.kernels.trace import Const, Program
 
 BLOCK = 1024
 ROWS = 16
+TOGETHER = 4  # rows that are folded in one pass over a block in memory; with 2 and with 16, 1.2 times as slow
+CHEAP = 8  # nodes of `pre` and `combine` up to which a loop is printed for so many rows
 WIDTH = 2048  # long runs along a row: 2048 x 2048 float32 in 0.8 ms, with 1024 in 1.3 (one thread)
 
 
@@ -70,6 +73,12 @@ class FoldLoop:
         use the wide one."""
         nodes = self.fold.pre.nodes()
         return "s" not in self.walks and not any(is_call(n) for n in nodes)
+
+    @property
+    def cheap(self) -> bool:
+        """Whether memory, not arithmetic, bounds the loop, and several rows at a time are worth their code."""
+        nodes = [*self.fold.pre.nodes(), *self.fold.combine.nodes()]
+        return len(nodes) <= CHEAP and not any(is_call(n) for n in nodes)
 
     @property
     def signature(self) -> tuple[str, ...]:
@@ -121,37 +130,36 @@ def _store(loop: FoldLoop, value: str, result: str, position: str) -> list[str]:
     return [*lines, f"store(out0, {result}, {name})"]
 
 
-def _elements(loop: FoldLoop, inputs: list[str], inner: str, stride: str) -> tuple[list[str], str]:
-    """Loads and `pre` for one element; `<input>_at` is the offset that does not depend on `inner`."""
+def _elements(loop: FoldLoop, inputs: list[str], inner: str, stride: str, row: str = "") -> tuple[list[str], str]:
+    """Loads and `pre` for one element; `<input><row>_at` is the offset that does not depend on `inner`."""
     lines = []
     for k, (name, walk) in enumerate(zip(inputs, loop.walks, strict=True)):
-        index = {"c": f"{name}_at + {inner}", "0": f"{name}_at", "s": f"{name}_at + {inner} * {name}_{stride}"}[walk]
+        at = f"{name}{row}_at"
+        index = {"c": f"{at} + {inner}", "0": at, "s": f"{at} + {inner} * {name}_{stride}"}[walk]
         lines.append(f"x{k} = load({name}, {index})")
     computed, (value,) = emit(loop.fold.pre, [f"x{k}" for k in range(len(inputs))])
     return lines + computed, value
 
 
 def _rows(loop: FoldLoop, inputs: list[str]) -> list[str]:
-    fold, kept, last = loop.fold, range(loop.kept), loop.folded - 1
-    init, init_wide = (
-        literal_source(fold.init.value, fold.init.dtype),
-        literal_source(fold.init_wide.value, fold.init_wide.dtype),
-    )
-    element, value = _elements(loop, inputs, "k", f"r{last}")
-    if loop.lanes:
-        combine, (folded,) = emit(fold.combine, ["acc", value], "c", reassociate=True)
-        widen, (wide,) = emit(fold.widen, ["acc"], "v")
-        combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w")
-        before, each = [f"acc = {init}"], [*element, *combine, f"acc = {folded}"]
-        after = [*widen, *combine_wide, f"whole = {total}"]
-    else:
-        widen, (wide,) = emit(fold.widen, [value], "v")
-        combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w", reassociate=True)
-        before, each, after = [], [*element, *widen, *combine_wide, f"whole = {total}"], []
+    kept, last = range(loop.kept), loop.folded - 1
+    init_wide = literal_source(loop.fold.init_wide.value, loop.fold.init_wide.dtype)
     start = [f"{name}_task = {_offset([(f'k{d}', f'{name}_s{d}') for d in kept])}" for name in inputs]
     row = [
         f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in range(last)])}" for name in inputs
     ]
+    if last:
+        runs = [
+            "while i < end:",
+            f"    row = i // m{last}",
+            f"    first = i - row * m{last}",
+            f"    stop = min(m{last}, first + (end - i))",
+            "    i += stop - first",
+            *_indent(_decompose("row", [f"m{d}" for d in range(last)], [f"q{d}" for d in range(last)]), 1),
+            *_indent([*row, *_blocks(loop, inputs)], 1),
+        ]
+    else:  # no division, for which the first loads would wait
+        runs = ["first = i", "stop = end", *row, *_blocks(loop, inputs)]
     return _indent([
         "for task in range(lo, hi):",
         "    result = task // chunks",
@@ -162,36 +170,75 @@ def _rows(loop: FoldLoop, inputs: list[str]) -> list[str]:
         f"    whole = {init_wide}",
         "    i = which * chunk",
         "    end = min(i + chunk, count)",
-        "    while i < end:",
-        f"        row = i // m{last}",
-        f"        first = i - row * m{last}",
-        f"        stop = min(min(first + u64({BLOCK}), m{last}), first + (end - i))",
-        "        i += stop - first",
-        *_indent(_decompose("row", [f"m{d}" for d in range(last)], [f"q{d}" for d in range(last)]), 2),
-        *_indent(row, 2),
-        *_indent(before, 2),
-        "        for k in range(first, stop):",
-        *_indent(each, 3),
-        *_indent(after, 2),
+        *_indent(runs, 1),
         *_indent(_store(loop, "whole", _offset([(f"k{d}", f"out0_s{d}") for d in kept]), "position"), 1),
     ], 1)  # fmt: skip
 
 
+def _blocks(loop: FoldLoop, inputs: list[str]) -> list[str]:
+    """Fold elements [first, stop) of a row into `whole`. Full blocks have a loop of their own, whose length LLVM
+    knows: the bound of the other it computes anew in each turn."""
+    fold = loop.fold
+    init = literal_source(fold.init.value, fold.init.dtype)
+    element, value = _elements(loop, inputs, "k", f"r{loop.folded - 1}")
+    if not loop.lanes:
+        widen, (wide,) = emit(fold.widen, [value], "v")
+        combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w", reassociate=True)
+        each = [*element, *widen, *combine_wide, f"whole = {total}"]
+        return ["for k in range(first, stop):", *_indent(each, 1)]
+    combine, (folded,) = emit(fold.combine, ["acc", value], "c", reassociate=True)
+    widen, (wide,) = emit(fold.widen, ["acc"], "v")
+    combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w")
+    each, after = [*element, *combine, f"acc = {folded}"], [*widen, *combine_wide, f"whole = {total}"]
+    return [
+        f"while first + u64({BLOCK}) <= stop:",
+        f"    acc = {init}",
+        f"    for step in range(u64(0), u64({BLOCK})):",
+        "        k = first + step",
+        *_indent(each, 2),
+        *_indent(after, 1),
+        f"    first += u64({BLOCK})",
+        "if first < stop:",
+        f"    acc = {init}",
+        "    for k in range(first, stop):",
+        *_indent(each, 2),
+        *_indent(after, 1),
+    ]
+
+
+def _fold_rows(loop: FoldLoop, inputs: list[str], rows: int) -> list[str]:
+    """While so many are left before `stop`, fold `rows` rows into `block`, one after the other in each lane."""
+    dims = range(loop.folded)
+    places, folds = [], []
+    for r in range(rows):
+        places.append(f"row = i + u64({r})")
+        places += _decompose("row", [f"m{d}" for d in dims], [f"q{d}" for d in dims])
+        for name in inputs:
+            places.append(f"{name}{r}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in dims])}")
+        element, value = _elements(loop, inputs, "j", f"s{loop.kept - 1}", str(r))
+        combine, (folded,) = emit(loop.fold.combine, ["acc", value], "c")
+        folds += [*element, *combine, f"acc = {folded}"]
+    return [
+        f"while i + u64({rows}) <= stop:",
+        *_indent(places, 1),
+        "    for j in range(left, right):",
+        "        acc = scratch_load(block, j - left)",
+        *_indent(folds, 2),
+        "        scratch_store(block, j - left, acc)",
+        f"    i += u64({rows})",
+    ]
+
+
 def _columns(loop: FoldLoop, inputs: list[str]) -> list[str]:
     fold, inner = loop.fold, loop.kept - 1
-    outer, folded_dims = range(inner), range(loop.folded)
+    outer = range(inner)
     init, init_wide = (
         literal_source(fold.init.value, fold.init.dtype),
         literal_source(fold.init_wide.value, fold.init_wide.dtype),
     )
-    element, value = _elements(loop, inputs, "j", f"s{inner}")
-    combine, (folded,) = emit(fold.combine, ["acc", value], "c")
     widen, (wide,) = emit(fold.widen, ["acc"], "v")
     combine_wide, (total,) = emit(fold.combine_wide, ["whole", wide], "w")
     start = [f"{name}_task = {_offset([(f'k{d}', f'{name}_s{d}') for d in outer])}" for name in inputs]
-    row = [
-        f"{name}_at = {name}_task + {_offset([(f'q{d}', f'{name}_r{d}') for d in folded_dims])}" for name in inputs
-    ]
     result = _offset([(f"k{d}", f"out0_s{d}") for d in outer] + [("j", f"out0_s{inner}")])
     return _indent([
         f"block = stack_array({fold.narrow}, {WIDTH})",
@@ -214,14 +261,8 @@ def _columns(loop: FoldLoop, inputs: list[str]) -> list[str]:
         "        for j in range(left, right):",
         f"            scratch_store(block, j - left, {init})",
         f"        stop = min(i + u64({ROWS}), end)",
-        "        while i < stop:",
-        "            row = i",
-        *_indent(_decompose("row", [f"m{d}" for d in folded_dims], [f"q{d}" for d in folded_dims]), 3),
-        *_indent(row, 3),
-        "            for j in range(left, right):",
-        "                acc = scratch_load(block, j - left)",
-        *_indent([*element, *combine, f"scratch_store(block, j - left, {folded})"], 4),
-        "            i += u64(1)",
+        *(_indent(_fold_rows(loop, inputs, TOGETHER), 2) if loop.cheap else []),
+        *_indent(_fold_rows(loop, inputs, 1), 2),
         "        for j in range(left, right):",
         "            acc = scratch_load(block, j - left)",
         "            whole = scratch_load(total, j - left)",
