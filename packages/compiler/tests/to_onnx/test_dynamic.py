@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import rushlight
@@ -145,6 +147,13 @@ def test_complex_numbers_are_pairs(equal_in_onnxruntime):
     assert shapes_of(program)[0] == [["batch", 2, "time"], ["batch", 3, 2]]
     program.apply_weights({"weight": model.weight * 0})
     assert program(*given(2, 16))[0].abs().max() == 0
+
+
+def test_real_numbers_have_no_imaginary_part(equal_in_onnxruntime):
+    def program(x, z):
+        return x + z, rushlight.cat([x, z]), x.to(z.dtype), 1 / x.to(z.dtype).imag
+
+    equal_in_onnxruntime(program, rushlight.tensor([math.inf, -1.0, math.nan]), rushlight.full((3,), 1 + 2j))
 
 
 def test_random_numbers_and_attention_of_open_shape():

@@ -212,6 +212,9 @@ def test_equations_and_factors_of_small_matrices(equal_in_onnxruntime):
     batch = rushlight.export.Dim("batch")
     equal_in_onnxruntime(program, rows, rows[..., :2] + 1, others=[(rows[:2], rows[1:, :, :2])], close=1e-3,
                          dynamic_shapes=({0: batch}, {0: batch}))
+    equal_in_onnxruntime(lambda x: (*linalg.slogdet(x), *linalg.slogdet(x[:1, :1])), rushlight.ones(3, 3))
+    equal_in_onnxruntime(lambda x: (linalg.cholesky(x), linalg.inv(x), linalg.solve_triangular(x, x, upper=True)),
+                         rushlight.ones(2, 0, 0))
     with pytest.raises(errors.UnsupportedOperatorError, match="up to 64 rows"):
         rushlight.onnx.export(linalg.inv, (rushlight.eye(65),))
 

@@ -212,6 +212,10 @@ class Builder:
         made = self.node("Where", (condition, self.cast(a, wide), self.cast(b, wide)), 1, wide, {})
         return self.cast(made, kind)
 
+    def Abs(self, x: Ref) -> Ref:  # noqa: N802
+        """The magnitude; of whole numbers without the operator, which openvino gets wrong for constants."""
+        return self.node("Abs", (x,), 1, x.dtype, {}) if x.dtype.is_inexact else self.Max(x, self.Neg(x))
+
     def cast(self, x: Ref, kind: dtype) -> Ref:
         """The value in another element type; itself where it has it."""
         return x if x.dtype is kind else self.Cast(x, to=proto.DATA_TYPE[kind], result=kind)

@@ -85,7 +85,7 @@ def parts_of(o: Builder, x: Any, kind: dtype) -> tuple[Any, Any]:
     if isinstance(x, Ref):
         real = o.cast(x, kind)
         like = Ref(real.name, kind, x.meta)
-        return like, Ref(o.Mul(real, 0.0).name, kind, x.meta)
+        return like, Ref(o.Expand(o.number(0, kind), o.Shape(real)).name, kind, x.meta)
     number = complex(x)
     return number.real, number.imag
 

@@ -1,7 +1,7 @@
 """Equations and factors of matrices of known size, by elimination: ONNX has no operators for them.
 
 Every step is said for all matrices of a batch at once. Where eager execution raises for a matrix that is singular or
-not positive definite, the results here are infinite or NaN.
+not positive definite, the results here are infinite or NaN; a determinant that eager execution says to be 0 is so here.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _cut(o: Builder, x: Ref, ndim: int, dim: int, k: int) -> Ref:
     return o.slice(x, ndim + dim, k, k + 1)
 
 
-def _eliminated(o: Builder, x: Ref, n: int, ndim: int) -> tuple[Ref, list[Ref], list[Ref]]:
+def _eliminated(o: Builder, x: Ref, n: int, ndim: int, singular: bool = False) -> tuple[Ref, list[Ref], list[Ref]]:
     """[A | B] turned into [1 | X] with A X = B by Gauss and Jordan's method, the pivots (*, 1, 1), and whether rows
-    were exchanged for each.
+    were exchanged for each. With `singular` elimination goes on behind pivots of 0.
     """
     pivots, exchanged = [], []
     rows = o.constant(np.arange(n)[:, None])
@@ -50,7 +50,7 @@ def _eliminated(o: Builder, x: Ref, n: int, ndim: int) -> tuple[Ref, list[Ref], 
         chosen = o.ReduceSum(o.Where(there, x, o.number(0, x.dtype)), (ndim - 2,), keepdims=1)
         replaced = _cut(o, x, ndim, -2, k)
         pivot = _cut(o, chosen, ndim, -1, k)
-        line = o.Div(chosen, pivot)
+        line = o.Div(chosen, o.Where(o.Equal(pivot, 0), o.number(1, x.dtype), pivot) if singular else pivot)
         x = o.Where(there, replaced, x)
         x = o.Where(here, line, o.Sub(x, o.Mul(_cut(o, x, ndim, -1, k), line)))
         pivots.append(pivot)
@@ -88,7 +88,7 @@ def solve(o: Builder, a: Ref, b: Ref) -> Ref:
 @row("slogdet")
 def slogdet(o: Builder, x: Ref) -> tuple[Ref, Ref]:
     n, ndim = _order(x), x.ndim
-    _, pivots, exchanged = _eliminated(o, x, n, ndim)
+    _, pivots, exchanged = _eliminated(o, x, n, ndim, singular=True)
     if not n:
         raise Refused("matrices of no rows")
     pivot = o.Concat(*pivots, axis=ndim - 1)
@@ -109,12 +109,14 @@ def cholesky(o: Builder, x: Ref, *, check: bool) -> tuple[Ref, Ref]:
         columns.append(o.Where(o.constant((np.arange(n) < k)[:, None]), o.number(0, x.dtype), scaled))
         rest = o.Sub(rest, o.Mul(columns[-1], o.swap(columns[-1], ndim, -1, -2)))
     failed = o.Expand(o.number(0, dtypes.int32), o.sizes(x.shape[:-2]))
-    return o.Concat(*columns, axis=ndim - 1), failed
+    return o.Concat(*columns, axis=ndim - 1) if n else o.Identity(x), failed
 
 
 @row("solve_triangular")
 def solve_triangular(o: Builder, a: Ref, b: Ref, *, upper: bool, unitriangular: bool) -> Ref:
     n, ndim = _order(a), max(a.ndim, b.ndim)
+    if not n:
+        return _beside(o, a, b)[1]
     found: dict[int, Ref] = {}
     for k in reversed(range(n)) if upper else range(n):
         line = _cut(o, b, b.ndim if not found else ndim, -2, k)

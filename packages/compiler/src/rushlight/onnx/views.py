@@ -141,10 +141,28 @@ def pad(o: Builder, x: Ref, value: Any, *, before: tuple, after: tuple) -> Ref:
     amounts = [max(b, 0) for b in before] + [max(a, 0) for a in after]
     if not any(amounts):
         return x if cut else o.Identity(x)
-    kind = x.dtype
-    wide = o.cast(x, dtypes.int32) if kind is dtypes.bool else x
+    wide = _padded_type(o, x)
     fill = o.cast(value, wide.dtype) if isinstance(value, Ref) else o.number(value, wide.dtype)
-    return o.cast(o.Pad(wide, o.sizes(amounts), fill), kind)
+    return o.cast(o.Pad(wide, o.sizes(amounts), fill), x.dtype)
+
+
+def _padded_type(o: Builder, x: Ref) -> Ref:
+    """The value in a type of which runtimes pad tensors."""
+    return o.cast(x, dtypes.int32) if x.dtype in (dtypes.bool, dtypes.int8, dtypes.int16) else x
+
+
+@row("pad_mode")
+def pad_mode(o: Builder, x: Ref, *, before: tuple, after: tuple, mode: str) -> Ref:
+    if mode == "circular":
+        raise Refused("openvino and versions of ONNX before 19 do not pad so")
+    amounts = [max(n, 0) for n in (*before, *after)]
+    made = _padded_type(o, x)
+    if any(amounts):
+        made = o.Pad(made, o.sizes(amounts), mode="edge" if mode == "replicate" else mode)
+    for d, (b, a) in enumerate(zip(before, after)):
+        if min(b, a) < 0:  # what is cut off is still mirrored
+            made = o.slice(made, d, max(-b, 0), x.shape[d] + max(b, 0) + a if a < 0 else np.iinfo(np.int64).max)
+    return o.cast(made, x.dtype)
 
 
 @row("slice_backward")
