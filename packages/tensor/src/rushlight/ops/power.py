@@ -10,6 +10,7 @@ from rushlight.core import dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import elementwise, structured
 from rushlight.core.front import OPERAND_TYPES, check_tensors, export, extend_tensor, function, store
+from rushlight.core.layout import preserve_format, strides_for
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, prims
 from rushlight.core.out import POINTWISE
@@ -186,7 +187,8 @@ export("ldexp_", Tensor.ldexp_)
 def _infer_frexp(input: Meta) -> tuple[Meta, Meta]:
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"frexp: only floating-point tensors have a significand, got {input.dtype.name}")
-    return input.replace(shape=input.shape), meta(dtypes.int32, input.shape, None, input.device)
+    strides = strides_for("frexp", input, preserve_format)
+    return tuple([meta(kind, input.shape, strides, input.device) for kind in (input.dtype, dtypes.int32)])
 
 
 frexp_op = structured(
@@ -203,7 +205,7 @@ frexp_op = structured(
 def _frexp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = x if x.dtype.kind == "f" and x.dtype.itemsize > 2 else x.astype(np.float32)
     significand, exponent = np.frexp(wide)
-    return significand.astype(x.dtype), exponent
+    return significand.astype(x.dtype, copy=False), exponent
 
 
 @function()

@@ -89,9 +89,14 @@ def _argsort(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.ndar
     kind = "stable" if stable else None
     if not descending:
         return on_threads(lambda part, axis: part.argsort(axis, kind), x, dim)
-    # Sorting the mirror image keeps equal elements in order when the result is mirrored back.
-    mirrored = on_threads(lambda part, axis: part.argsort(axis, kind), axes.backward(x, dim), dim)
-    return axes.backward(x.shape[dim] - 1 - mirrored, dim)
+
+    def mirrored(part: np.ndarray, axis: int) -> np.ndarray:
+        """Sorting the mirror image keeps equal elements in order when the result is mirrored back."""
+        axis %= part.ndim
+        order = axes.backward(part, axis).argsort(axis, kind)
+        return axes.backward(np.subtract(part.shape[axis] - 1, order, out=order), axis)
+
+    return on_threads(mirrored, x, dim)
 
 
 @function(memo=True)
@@ -264,6 +269,15 @@ def _middle(x: np.ndarray, dim: int, skip_nan: bool) -> np.ndarray:
     return on_threads(find, comparable(x), dim, 1)
 
 
+def _middle_of_all(x: np.ndarray, skip_nan: bool) -> np.ndarray:
+    """The lower median of all elements, as a vector of one; NaN if there is one and it is not skipped."""
+    flat = x.flatten()
+    nans = int(np.count_nonzero(flat != flat)) if flat.dtype.kind == "f" and np.isnan(flat.max()) else 0
+    at = x.size - 1 if nans and not skip_nan else max(x.size - nans - 1, 0) // 2
+    flat.partition(at)  # NaN last
+    return flat[at : at + 1].copy()
+
+
 def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
     """The ops of a median: of all elements (its value), and along a dimension (its position)."""
 
@@ -281,13 +295,9 @@ def _median_ops(name: str, skip_nan: bool) -> tuple[Op, Op]:
         return _middle(x, dim, skip_nan) if x.ndim else np.zeros((), np.int64)
 
     def value(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-        if len(dim) == x.ndim and 0 < x.size <= _FEW and x.dtype.kind in "iuf":
-            ordered = x.flatten()
-            ordered.sort()  # NaN last
-            last = ordered[-1]
-            nans = int(np.isnan(ordered).sum()) if last != last else 0
-            at = x.size - 1 if nans and not skip_nan else max(x.size - nans - 1, 0) // 2
-            return ordered[at : at + 1].reshape((1,) * x.ndim if keepdim else ())
+        if len(dim) == x.ndim and x.size:
+            middle = _middle_of_all(comparable(x), skip_nan).astype(x.dtype, copy=False)
+            return middle.reshape((1,) * x.ndim if keepdim else ())
         rest = [d for d in range(x.ndim) if d not in dim]
         rows = x.transpose(*rest, *dim).reshape(*[x.shape[d] for d in rest], -1)
         if not rows.size:
