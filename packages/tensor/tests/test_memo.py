@@ -207,3 +207,11 @@ def test_numbers_and_metadata_of_several_tensors_are_told_apart():
         with pytest.raises(RuntimeError, match="out of bounds"):
             x.scatter(0, places + 2, 1)
         assert x.scatter_add(0, places, rushlight.ones(2), out=rushlight.empty(4)).tolist() == [0, 1, 1, 0]
+
+
+def test_indices_without_dimensions_are_read_each_time():
+    x = rushlight.arange(12).reshape(3, 4)
+    for at in (1, 2, 0, -1, 1, 2):
+        for i in (rushlight.tensor(at), rushlight.tensor(at, dtype=rushlight.int32)):
+            assert x[i].tolist() == x[(i,)].tolist() == x.numpy()[at].tolist()
+            assert x[i, i] == x[i, at] == x[i, [at]] == x[i, rushlight.tensor([at])] == x.numpy()[at, at]

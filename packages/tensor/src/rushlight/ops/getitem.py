@@ -48,7 +48,7 @@ def _indexing() -> Callable:
         if kind is tuple and not HANDLERS and (key := basic_index.key(self, index)) is not None:
             return basic_index.part(self, index, key, _getitem)
         if hasattr(index, "_meta"):
-            return by_tensors(self, index)
+            return by_tensors(self, index) if index._meta.ndim else _getitem(self, index)
         items = _plain_items(index) if kind is tuple else None
         return _getitem(self, index) if items is None else by_tensors(self, *items)
 
@@ -85,7 +85,10 @@ by_tensors = remembering(_by_tensors, _by_tensors)
 
 
 def _plain_items(index: tuple) -> list | None:
-    """The items of an index such that they can be keys; None where there is no tensor among them, or something else."""
+    """The items of an index such that they can be keys; None where there is no tensor among them, or something else.
+
+    A tensor without dimensions is something else: its element is read, to be the number of a view.
+    """
     items: list[Any] = []
     tensors = False
     for item in index:
@@ -94,7 +97,7 @@ def _plain_items(index: tuple) -> list | None:
             item = (item.start, item.stop, item.step)
         elif item is Ellipsis:
             item = "..."
-        elif hasattr(item, "_meta"):
+        elif hasattr(item, "_meta") and item._meta.ndim:
             tensors = True
         elif kind is not int and item is not None:
             return None
