@@ -11,7 +11,7 @@ from rushlight.kernels.cpu.elementwise import bits_dtype
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.source import SHORT
 
-FEW = 4096  # elements below which a row of numpy's loops as one native call is as quick
+FEW = 16384  # elements below which a row of numpy's loops as one native call is quicker
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _CLEAR = """def kernel(lo, hi, layout, out):
     wide_vectors()
