@@ -49,7 +49,7 @@ inputs = st.tuples(st.integers(0, 99), st.sampled_from([np.float32, np.float64])
 channels = st.sampled_from([3, 16, 37])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pools(), inputs, channels)
 def test_max_pool(geometry, input, channels):
     size, kernel, out, stride, padding, dilation = geometry
@@ -59,7 +59,7 @@ def test_max_pool(geometry, input, channels):
     np.testing.assert_array_equal(fast[1], slow[1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pools(), inputs, channels, st.booleans())
 def test_average_pool_and_its_transpose(geometry, input, channels, count_include_pad):
     size, kernel, _, stride, padding, _ = geometry

@@ -200,14 +200,12 @@ def _define_adaptive(count: int) -> None:
         "for `return_indices`.\n\n    Raises RuntimeError when the sizes do not fit."
     )
     adaptive_max_pool_with_indices.__doc__ = adaptive_max_pool.__doc__
-    average, largest, both = (
-        f"adaptive_avg_pool{count}d",
-        f"adaptive_max_pool{count}d",
-        f"adaptive_max_pool{count}d_with_indices",
-    )
+    average, largest = f"adaptive_avg_pool{count}d", f"adaptive_max_pool{count}d"
     function(name=average, namespace="nn.functional", method=False, out=False)(adaptive_avg_pool)
     function(name=largest, namespace="nn.functional", method=False, out=False)(adaptive_max_pool)
-    function(name=both, namespace="nn.functional", method=False, out=False)(adaptive_max_pool_with_indices)
+    function(name=f"{largest}_with_indices", namespace="nn.functional", method=False, out=False)(
+        adaptive_max_pool_with_indices
+    )
     if count == 1:
         function(name=average, method=False, out=False)(adaptive_avg_pool)
         function(name=largest, method=False, out=False)(lambda input, output_size: adaptive_max(1, input, output_size))
