@@ -84,6 +84,8 @@ X = rushlight.ones(3, 2)
 @pytest.mark.parametrize(("fn", "args", "shapes", "error", "match"), [
     (lambda x: x.view(3, 2), (X,), ({0: Dim("n")},), ConstraintViolationError, "constant .3."),
     (lambda x: x, (rushlight.ones(1),), ({0: Dim("n")},), ConstraintViolationError, "constant .1."),
+    (lambda x: x[int(x.shape[0] * 16001.0 * 16001.0 * 16001.0 * 16001.0) % 3:],  # rounded, as it exceeds 2 ** 53
+     (X,), ({0: Dim("n")},), ConstraintViolationError, "constant .3."),
     (lambda x, y: x + y, (X, X), ({0: Dim("n")}, {0: Dim("m")}), ConstraintViolationError, "m == n"),
     (lambda x, y: x + y, (X, X), ({0: Dim("n")}, None), ConstraintViolationError, "constant .3."),
     (lambda x: x, (X,), ({0: 4},), ConstraintViolationError, "Static shape constraint of 4"),

@@ -263,7 +263,9 @@ def as_ratio(x: Any) -> tuple[Any, int] | None:
         c, d = d, c
     elif b & b - 1 or d & d - 1:  # a rounded quotient
         return None
-    return a * c, b * d
+    top = a * c
+    factors = top.terms.values() if type(top) is Sym else (top,)
+    return (top, b * d) if max(map(abs, factors), default=0) < _EXACT else None
 
 
 def positive(x: Any) -> bool:
