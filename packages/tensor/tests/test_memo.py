@@ -215,3 +215,11 @@ def test_indices_without_dimensions_are_read_each_time():
         for i in (rushlight.tensor(at), rushlight.tensor(at, dtype=rushlight.int32)):
             assert x[i].tolist() == x[(i,)].tolist() == x.numpy()[at].tolist()
             assert x[i, i] == x[i, at] == x[i, [at]] == x[i, rushlight.tensor([at])] == x.numpy()[at, at]
+
+
+def test_tensors_that_stand_for_numbers_are_read_each_time():
+    for n in (1, 2, 3, 1, 2):
+        assert len(rushlight.arange(6).tensor_split(rushlight.tensor(n))) == n
+        assert rushlight.arange(6).tensor_split(rushlight.tensor([n]))[0].shape == (n,)
+        norm = rushlight.linalg.vector_norm(rushlight.ones(8), rushlight.tensor(float(n)))
+        assert abs(float(norm) - 8 ** (1 / n)) < 1e-5

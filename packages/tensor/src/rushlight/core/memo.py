@@ -261,10 +261,17 @@ class Recorder:
         self.calls.append((op, operands, params, result, getattr(result, "_meta", None)))
         return result
 
+    def took(self, tensors: tuple) -> bool:
+        """Were all the tensors operands? The function may have read elements of another one, as its numbers."""
+        taken = {id(x) for _, operands, *_ in self.calls for x in operands}
+        return all(id(x) in taken for x in tensors)
+
     def plan(self, tensors: tuple, result: Any) -> Callable | None:
         """The function of the tensors that does what was recorded; None where that may not be the same each time."""
         if not self.calls and tensors and result is tensors[0]:
             return lambda input, *others: input
+        if len(tensors) > 1 and not self.took(tensors[1:]):
+            return None
         if len(self.calls) != 1:
             return Steps(self.calls, tensors, result).function()
         op, operands, params, returned, meta = self.calls[0]
