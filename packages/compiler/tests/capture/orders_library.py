@@ -165,6 +165,97 @@ TABLE = {
         "class C:;;    def __call__(self): return 1;;o = C()",
         "return x if callable(o) else -x",
         "del C.__call__ | o = 3 | o = len"),
+    "texts of builtin classes that programs derive from": (
+        "import datetime;;class F(float): pass;;class C:;;    def __format__(self, s): return 'c' + s;;"
+        "o, c, d = F(1.5), C(), datetime.date(2020, 1, 2);;k = 'q'",
+        "try: return x, f'{o:.2f}', f'{d:%Y}', format(c, k);;except TypeError as e: return x, str(e)",
+        "d = datetime.date(2021, 1, 1) | k = 5 | F.__format__ = lambda s, f: 'F'"),
+    "texts with names": (
+        "class E(Exception): pass;;class C: pass;;def h(a): return a;;o = C()",
+        "r = [];;for g in (lambda: o.k, h, lambda: [].k, lambda: D[1]):;;    try: r.append(g());;"
+        "    except Exception as e: r.append((str(e), type(e).__name__));;"
+        "try: raise E(1);;except E as e: return x, r, repr(e)",
+        "E.__name__ = 'F' | C.__name__ = 'G' | h.__qualname__ = 'H' | o.k = 2 | D = {1: 2}"),
+    "texts of dataclasses, replaced within": (
+        "@dataclasses.dataclass;;class P:;;    a: int = 1;;o = P()",
+        "return x, repr(o), f'{o}'",
+        "P.__qualname__ = 'Q' | P.__repr__.__wrapped__ = lambda s: 'z'"),
+    "exception with a metaclass": (
+        "class T(type):;;    def __call__(c, *a): L.append(1); return super().__call__(*a);;"
+        "class E(Exception, metaclass=T): pass;;L = []",
+        "try: raise E(1);;except E as e: return x * len(L)",
+        "L.clear()"),
+    "names of attributes that are no names": (
+        "class C: pass;;k = 1;;o = C()",
+        "setattr(C, 'a b', k);;setattr(C, 'class', 2);;setattr(C, '\ufb01', 3);;"
+        "return x * getattr(o, 'a b'), hasattr(C, 'fi')",
+        "k = 2 | o.__dict__['a b'] = 5"),
+    "attributes of a function, exchanged": (
+        "def h(v): return v;;h.n = 1",
+        "h.n += 1;;return x * h.n, hasattr(h, 'q')",
+        "h.__dict__ = {'n': 50} | h.q = 3 | h.__dict__.pop('q') | h.__dict__ = collections.OrderedDict(n=5)"),
+    "fields of named tuples, replaced": (
+        "P = collections.namedtuple('P', 'a b');;class Q(P): pass;;q = Q(1, 2)",
+        "r = Q(3, 4);;return x * r.a, r.b, q.a, r._replace(b=5), q._asdict(), r._asdict()",
+        "Q.a = property(lambda s: 9) | Q.a = 5 | P.b = property(lambda s: 7) | P._fields = ('b', 'a')"),
+    "named tuples that are no tuples": (
+        "P = collections.namedtuple('P', 'a b');;class Q(P): pass;;q = Q(1, 2)",
+        "r = Q(3, 4);;a, b = r;;return x * r[0] + b, bool(r), bool(q), list(r), [*q], 3 in r, r == (3, 4), r < (5,), "
+        "r + (1,), len(r), q[0], r.index(4)",
+        "Q.__getitem__ = lambda s, i: 9 | Q.__len__ = lambda s: 7 | Q.__iter__ = lambda s: iter((8, 9)) | "
+        "Q.__eq__ = lambda s, o: 5 | Q.__add__ = lambda s, o: 8 | Q.__bool__ = lambda s: False | "
+        "Q.index = lambda s, v: 77"),
+    "dict with a truth of its own": (
+        "class M(dict): pass;;D = M(a=1)",
+        "m = M();;m['a'] = 1;;m |= {'b': 2};;return x if m else -x, bool(D), not m, len(m)",
+        "M.__bool__ = lambda s: False | D.clear() | M.__ior__ = lambda s, o: s | del M.__bool__"),
+    "order of a dict that sees deletions": (
+        "class M(collections.OrderedDict):;;    def __delitem__(self, k):;;        L.append(k);;"
+        "        super().__delitem__(k);;L = [];;D = M(a=1, b=2)",
+        "del D['a'];;D['a'] = 5;;return x * len(D), len(L)",
+        "D['z'] = 1 | del M.__delitem__ | L = []"),
+    "dicts that change under their iterators": (
+        "D = {'a': 1, 'b': 2};;O = collections.OrderedDict(a=1, b=2);;k = 'c'",
+        "r, its = [], [iter(D), iter(D), iter(O)];;r.append(next(its[0]));;D[k] = O[k] = 1;;"
+        "for it in [*its, *its]:;;    try: r.append(next(it));;    except Exception as e: r.append(str(e));;"
+        "D.pop('c', 0);;try: r.append(next(its[0]));;except RuntimeError as e: r.append(str(e));;return x, r",
+        "D.clear() | k = 'a' | O.clear()"),
+    "bisection of what is no sequence": (
+        "import bisect;;E = {0: 1, 1: 3};;k = 2",
+        "try: return x * bisect.bisect(E, k);;except TypeError as e: return x, str(e)",
+        "E = (i for i in [1, 3]) | E = [1, 2] | k = 9"),
+    "lists and numbers of numpy": (
+        "import numpy as np;;k = np.int64(2)",
+        "a, b, t = [1], [1], (1, 2);;c, d = a, b;;a *= k;;b += np.arange(2);;t *= k;;return x, c, c is a, d, d is b, t",
+        "k = np.int64(0) | k = 3"),
+    "texts of numbers of numpy": (
+        "import numpy as np;;k = np.float64(0.5)",
+        "return x, f'{k} {k!r} {k:.3f}', str([k]), '%r' % (k,), '%s' % k, '{!r}'.format(k), "
+        "repr({'a': k}), k.__repr__()",
+        "np.set_printoptions(legacy='1.13') | k = np.float32(0.1) | np.set_printoptions(legacy=False) | k = 0.5"),
+    "numpy functions that write": (
+        "import numpy as np;;class C: dtype = np.dtype('f4');;k = 1",
+        "a = np.zeros(3);;np.add(a, k, a);;b = a.clip(0, 1);;np.clip(b, 0, 0.5, b);;"
+        "return x * float(a.sum()), float(b.sum()), np.zeros(2, dtype=C).nbytes",
+        "k = 2 | C.dtype = np.dtype('f8')"),
+    "arrays that no tensor lies over": (
+        "import numpy as np;;A = np.ones(3, 'f4')",
+        "return torch.tensor(A) * x, torch.from_numpy(A) + 1",
+        "A.flags.writeable = False | A = np.ones(3, 'f4')[::-1] | A = np.ones(3, '>f4') | A = np.ones(3, 'f4')"),
+    "descriptors that become others": (
+        "class D:;;    def __get__(self, o, t): return 3;;class C: d = D();;o = C();;o.__dict__['d'] = 4",
+        "return x * o.d",
+        "D.__set__ = lambda s, o, v: None | del D.__get__ | D.__get__ = lambda s, o, t: 6"),
+    "exception that watches its attributes": (
+        "class E(Exception): pass",
+        "try: raise E(1);;except E as e:;;    e.k = 2;;    return x * e.k, hasattr(e, 'z')",
+        "E.k = property(lambda s: 3) | E.z = 1 | E.__getattribute__ = lambda s, n: 5"),
+    "list that is looked at while it is sorted": (
+        "class C:;;    def __init__(self, k): self.k = k;;    def __lt__(self, o):;;        R.append(len(L));;"
+        "        return self.k < o.k;;R, L, k = [], [C(2), C(1)], 0",
+        "try: L.sort(key=lambda v: L.append(v) or v if k else v);;except ValueError as e: return x, str(e), len(L);;"
+        "return x, [c.k for c in L], R",
+        "L.append(C(0)) | k = 1 | C.__lt__ = lambda s, o: 1 / 0"),
     "branches on a list of elements": (
         "w = torch.tensor([1, 2])",
         "return [x * 2 if v > 1 else x for v in w.tolist()]",

@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 
+import numpy as np
 import pytest
 
 import rushlight
@@ -319,3 +320,21 @@ def test_messages_of_the_root_logger_name_the_line_of_the_program(check):
             root.handlers, _ = before
 
     check(scenario)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, k: (x, pow(np.float64(k), -1)),
+    lambda x, k: (x, np.array([k * 1j]).astype(float)[0]),
+    lambda x, k: (x, np.mean(np.zeros(int(k)))),
+    lambda x, k: (x, float(np.complex128(k))),
+])
+def test_what_numpy_warns_of(check, fn):
+    def scenario(compile):
+        call, seen = compile(fn), []
+        for k in (1.0, 0.0, 0.0, 2.0):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                seen += [str(call(rushlight.ones(2), k)[1]), [str(w.message) for w in said]]
+        return seen
+
+    check(scenario, captured=None)

@@ -134,7 +134,7 @@ class Epilogue(Builder):
                 effects.append(f"{self.writer.hold(view.base)}.cell_contents = {self.build(view.content)}")
         for (_, name), (source, _, value) in self.session.slots.items():
             if isinstance(source.example, type):
-                effects.append(f"{self.source(source)}.{name} = {self.build(value)}")
+                effects.append(f"{self.writer.hold(setattr)}({self.source(source)}, {name!r}, {self.build(value)})")
                 continue
             effects.append(f"set_slot({self.source(source)}, {name!r}, {self.build(value)})")
         self.lines += effects
@@ -202,8 +202,9 @@ class Epilogue(Builder):
                 effects.append(self._list_write(target, method, arguments))
         else:
             for key, value in compact(log):
-                if value is DELETED and is_python_class(view.kind) and not issubclass(view.kind, OrderedDict):
-                    effects.append(f"{self.writer.hold(dict.__delitem__)}({target}, {self._key(key)})")
+                if value is DELETED and is_python_class(view.kind):
+                    kind: Any = OrderedDict if issubclass(view.kind, OrderedDict) else dict
+                    effects.append(f"{self.writer.hold(kind.__delitem__)}({target}, {self._key(key)})")
                 elif value is DELETED:
                     effects.append(f"del {target}[{self._key(key)}]")
                 else:

@@ -10,9 +10,9 @@ import enum
 import functools
 import math
 from abc import ABCMeta
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from collections.abc import Callable
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType, WrapperDescriptorType
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
@@ -22,6 +22,7 @@ from rushlight.compiler.capture.deferred import Deferred
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
 from rushlight.compiler.capture.outside import Outside
+from rushlight.compiler.capture.protocols import DICT_CORE, TUPLE_CORE, by_identity, is_dict, lacks, watches
 from rushlight.compiler.capture.sizes import Sizes
 from rushlight.compiler.capture.source import IMMUTABLE_TYPE, Source, SourceTree
 from rushlight.compiler.capture.tensors import Recorder, Tracer
@@ -49,11 +50,6 @@ BY_VALUE = frozenset((int, float, bool, complex, str, bytes, type(None), type(..
 # Things that a guard compares with `is`, and that the entry may keep alive.
 BY_IDENTITY = (type, FunctionType, BuiltinFunctionType, ModuleType, dtypes.dtype, device, Meta, memory_format, layout,
                enum.Enum)
-
-# What a class of the framework may not define itself if its instances are to behave as dicts do.
-DICT_PROTOCOL = sorted({*dict.__dict__, "__missing__"} - {"__new__", "__init__", "__doc__", "__repr__", "__sizeof__"})
-# What other classes may not: whoever looks an entry up, or goes through them, does not ask the class.
-DICT_CORE = ("__contains__", "__getattribute__", "__getitem__", "__iter__", "__len__", "__reversed__", "__setitem__")
 
 STEP_LIMIT = 400_000
 DEPTH_LIMIT = 80
@@ -90,6 +86,7 @@ class Session:
         self.hooked = 0  # how many were registered
         self.retained: dict[GraphValue, Tracer] = {}  # tensors whose `grad` is kept
         self._dict_classes: dict[type, bool] = {}
+        self._tuple_classes: set[type] = {tuple, Size}
         self.steps = 0
         self.errors: dict[int, tuple[DictV, BaseException]] = {}  # attributes of exceptions that the program made
         self.exports = False  # is the graph to be a program of its own, for `is_exporting`?
@@ -286,14 +283,15 @@ class Session:
         return self._dict_classes[cls]
 
     def _adds_nothing(self, cls: type) -> bool:
-        between = [c for c in self.tree.mro(cls)[:cls.__mro__.index(dict)] if not c.__flags__ & IMMUTABLE_TYPE]
-        if any(name in c.__dict__ for c in between for name in DICT_CORE):
-            return False
-        for c in between:
-            node = self.tree.constant(c).child("class_vars", None, c.__dict__)
-            for name in DICT_CORE:
-                node.check("lacks", str, name)
-        return True
+        return lacks(self.tree, self.tree.mro(cls)[:cls.__mro__.index(dict)], DICT_CORE)
+
+    def check_tuple(self, cls: type) -> None:
+        """Make the program depend on that instances of a named tuple class behave as tuples do."""
+        if cls in self._tuple_classes:
+            return
+        if not lacks(self.tree, self.tree.mro(cls)[:cls.__mro__.index(tuple)], TUPLE_CORE):
+            raise Abort(f"the named tuple {cls.__name__}, which changes what tuples do")
+        self._tuple_classes.add(cls)
 
     def as_set(self, value: Value) -> ExistingSetV | None:
         """The view of a set that existed before the call, None for anything else."""
@@ -320,6 +318,19 @@ class Session:
         if found is None:
             found = self.views[id(obj)] = DictV(base=obj, source=self.tree.constant(obj))
             self.keep.append(obj)
+        return found
+
+    def of_function(self, fn: FunctionType) -> DictV:
+        """The view of the attributes of a function."""
+        real = fn.__dict__
+        if type(real) is not dict:
+            raise Abort(f"{fn.__name__}.__dict__ is not a plain dict")
+        found = self.views.get(id(real))
+        if found is None:
+            source = self.tree.constant(fn).child("vars", None, real)
+            source.check_type()
+            found = self.views[id(real)] = DictV(base=real, source=source)
+            self.keep.append(real)
         return found
 
     def attributes(self, value: Value) -> DictV | None:
@@ -364,12 +375,6 @@ class Session:
         return found
 
 
-def watches(kind: type) -> bool:
-    """Do reads of an object's attributes, and so even `isinstance`, run code of its class?"""
-    getter = type.__getattribute__(kind, "__getattribute__")
-    return type(getter) is not WrapperDescriptorType or any("__class__" in base.__dict__ for base in kind.__mro__[:-1])
-
-
 def immutable(obj: Any) -> bool:
     """Can a guard pin this object down?"""
     kind = type(obj)
@@ -381,20 +386,10 @@ def immutable(obj: Any) -> bool:
 
 
 def raise_(kind: type[BaseException], *arguments: Any) -> Any:
-    """Raise an exception in the interpreted program."""
-    raise Raised(kind(*arguments))
-
-def by_identity(cls: type) -> bool:
-    """Are instances of a class equal only to themselves?"""
-    return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__ and not issubclass(cls, type)
-
-
-@functools.cache
-def is_dict(cls: type) -> bool:
-    """Do instances behave as dicts do? Subclasses only of the framework, where they change nothing of the protocol."""
-    if cls in (dict, OrderedDict, defaultdict):
-        return True
-    if not issubclass(cls, dict) or not cls.__module__.startswith("rushlight."):
-        return False
-    between = cls.__mro__[:cls.__mro__.index(dict)]
-    return not any(name in c.__dict__ for c in between for name in DICT_PROTOCOL)
+    """Raise an exception in the interpreted program. What CPython says of missing attributes and wrong arguments has
+    names of classes and functions in it, and other words in other versions: only its type is known.
+    """
+    error = kind(*arguments)
+    if kind in (AttributeError, TypeError):
+        error.__dict__["worded"] = True
+    raise Raised(error)

@@ -16,7 +16,7 @@ import numpy as np
 
 from rushlight.compiler.capture.guard_codegen import FIRST, MISS, GuardWriter, Writer, needed
 from rushlight.compiler.capture.memory import changed_by
-from rushlight.compiler.capture.session import is_dict
+from rushlight.compiler.capture.protocols import is_dict
 from rushlight.compiler.capture.source import Source, SourceTree
 from rushlight.compiler.native import guard_code as g
 from rushlight.compiler.native import layouts

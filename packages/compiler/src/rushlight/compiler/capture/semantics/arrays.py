@@ -6,6 +6,8 @@ the memory of tensors, is left to eager execution.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,7 @@ def call(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value:
         fn.source.check_identity()
     if "out" in kwargs or "where" in kwargs:
         raise Abort("a numpy function that writes")
-    return run(fn.obj, [_plain(session, a) for a in args], {k: _plain(session, v) for k, v in kwargs.items()})
+    return run(session, fn.obj, [_plain(session, a) for a in args], {k: _plain(session, v) for k, v in kwargs.items()})
 
 
 def adopted(session: Session, args: Args, kwargs: Kwargs, again: bool = False) -> Value | None:
@@ -67,7 +69,10 @@ def adopted(session: Session, args: Args, kwargs: Kwargs, again: bool = False) -
     if not array.flags.writeable or array.dtype.kind not in "biufc":
         raise Abort("an array that must not be written, or one of objects")
     source.check_type()
-    made = from_numpy(array)
+    try:
+        made = from_numpy(array)
+    except (TypeError, ValueError):
+        raise Abort("an array that no tensor lies over") from None
     if not again and source.child("adopted", None, made) in session.recorder.by_source:
         raise Abort("an array that becomes a tensor twice")
     return source.read("adopted", None, made)
@@ -107,13 +112,13 @@ def method(session: Session, value: Obj, name: str, args: Args, kwargs: Kwargs) 
     """`array.name(*args, **kwargs)`."""
     if "out" in kwargs:
         raise Abort("a numpy function that writes")
-    return run(getattr(value.obj, name), [_plain(session, a) for a in args],
+    return run(session, getattr(value.obj, name), [_plain(session, a) for a in args],
                {k: _plain(session, v) for k, v in kwargs.items()})
 
 
 def operator(session: Session, function: Any, *operands: Value) -> Value:
     """An operator of which an operand is an array that the program made, or a number of numpy."""
-    return run(function, [_plain(session, x) for x in operands], {})
+    return run(session, function, [_plain(session, x) for x in operands], {})
 
 
 def is_operand(*operands: Value) -> bool:
@@ -121,23 +126,48 @@ def is_operand(*operands: Value) -> bool:
     return any(is_own(x) or isinstance(x, Obj) and type(x.obj) in allow.NUMPY_NUMBERS for x in operands)
 
 
-def run(function: Any, args: list, kwargs: dict) -> Value:
+def holds_numbers(*found: Any) -> bool:
+    """Are numbers of numpy among some plain objects, or in their tuples and lists?"""
+    return any(holds_numbers(*x) if type(x) in (tuple, list) else holds_numbers(*x.values()) if type(x) is dict
+               else type(x) in allow.NUMPY_NUMBERS for x in found)
+
+
+def watch_texts(session: Session) -> None:
+    """Make the program depend on how numpy writes numbers."""
+    session.settings.append((_legacy, _legacy()))
+
+
+def _legacy() -> Any:
+    found = np.get_printoptions()["legacy"]
+    return sys.intern(found) if type(found) is str else found
+
+
+def run(session: Session, function: Any, args: list, kwargs: dict) -> Value:
     """Call a function natively. What numpy would warn of is left to eager execution, which warns."""
     try:
-        with np.errstate(all="raise"):
-            return _result(function(*args, **kwargs))
+        with np.errstate(all="raise"), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = function(*args, **kwargs)
     except FloatingPointError:
         raise Abort("a number that numpy warns of") from None
-    except (MemoryError, DeprecationWarning, FutureWarning) as error:
-        raise Abort(type(error).__name__) from None
+    except MemoryError:
+        raise Abort("an array that there is no memory for") from None
     except Exception as error:
+        if "read-only" in str(error):
+            raise Abort("a numpy function that writes") from None
         raise Raised(error.with_traceback(None)) from None
+    if said:
+        raise Abort("a number that numpy warns of")
+    if isinstance(found, str):
+        watch_texts(session)
+    return _result(found)
 
 
 def _result(found: Any) -> Value:
     if type(found) is np.ndarray:
         if found.size > LARGEST or found.dtype.kind not in "biufc":
             raise Abort("a large array, or one of objects")
+        found.flags.writeable = False
         return Obj(found)
     if type(found) is tuple:
         return TupleV([_result(x) for x in found])
@@ -155,4 +185,7 @@ def _plain(session: Session, value: Value) -> Any:
         return [_plain(session, x) for x in items.load()]
     if isinstance(value, TupleV):
         return tuple([_plain(session, x) for x in value.items])
-    return session.plain(value)
+    found = session.plain(value)
+    if isinstance(found, type) and found not in allow.NUMPY_NUMBERS and found not in allow.BUILTIN_TYPES:
+        raise Abort("a class given to a function of numpy")  # which looks at its attributes
+    return found

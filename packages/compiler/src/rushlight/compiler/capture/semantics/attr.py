@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from enum import Enum, EnumType
 from functools import cached_property
 from types import (
@@ -55,6 +56,7 @@ from rushlight.compiler.capture.value import (
 from rushlight.compiler.capture.view import DictV, ListV
 
 MISSING = object()
+FIELD = type(namedtuple("_One", "field").field)  # what reads a field of a named tuple
 # The same function under different names: instances first look into their class, and then into themselves.
 GENERIC_LOOKUPS = frozenset((object.__getattribute__, tuple.__getattribute__, dict.__getattribute__,
                              list.__getattribute__, SimpleNamespace.__getattribute__))
@@ -128,6 +130,11 @@ def has(session: Session, value: Value, name: str) -> bool:
             return False
         raise
     return True
+
+
+def place_of(field: Any) -> int:
+    """Which item a field of a named tuple is."""
+    return field.__reduce__()[1][0]
 
 
 # classes
@@ -269,12 +276,13 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
             if node is not None:
                 node.check_identity()
             return _slot(session, value, cls, name)
-        if issubclass(cls, tuple) and name in getattr(cls, "_fields", ()):
+        if type(found) is FIELD and issubclass(cls, tuple):
             node.check_identity()
+            session.check_tuple(cls)
             value.source.check("len", len(value.obj))
-            index = cls._fields.index(name)
+            index = place_of(found)
             return value.source.read("item", index, value.obj[index])
-        if hasattr(type(found), "__set__") or hasattr(type(found), "__delete__"):
+        if _says(session, found, "__set__", "__delete__"):
             return _user_descriptor(session, value, cls, found, node)
     attributes = session.attributes(value)
     if attributes is not None:
@@ -295,9 +303,18 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
         if node is not None:
             node.check_identity()
         return MethodV(constant(found), value)
-    if hasattr(type(found), "__get__") and not isinstance(found, (type, BuiltinFunctionType)):
+    if not isinstance(found, (type, BuiltinFunctionType)) and _says(session, found, "__get__"):
         return _user_descriptor(session, value, cls, found, node)
     return _class_attribute(session, found, node)
+
+
+def _says(session: Session, found: Any, *names: str) -> bool:
+    """Does the class of a class attribute define one of these methods of descriptors? A class of a program may change.
+    """
+    cls = type(found)
+    if not is_python_class(cls):
+        return any(hasattr(cls, name) for name in names)
+    return any(lookup(session, cls, name)[0] is not MISSING for name in names)
 
 
 def of_made(session: Session, value: Value, cls: type, name: str, found: Any, node: Source) -> Value:

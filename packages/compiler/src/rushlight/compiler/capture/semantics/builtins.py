@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.compiler.capture import allow, late, symbolic
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.semantics import (
+    arrays,
     attr,
     compare,
     container,
@@ -69,6 +70,7 @@ def _new_tuple(session: Session, cls: type, items: Value) -> Value:
     """`tuple.__new__(cls, items)`, as the constructors of named tuples call it."""
     if cls is not tuple and not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")):
         raise Abort("making a tuple of another class")
+    session.check_tuple(cls)
     return TupleV(iterate.unpack(session, items), cls)
 
 
@@ -108,6 +110,8 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
         return compare.binary(session, "**", *args, inplace=False)
     if name in ("factorial", "comb", "perm") and any(isinstance(x, int) and x > 5000 for x in positional):
         raise Abort("a huge number")
+    if arrays.holds_numbers(*positional):
+        return arrays.run(session, fn, positional, {k: session.plain(v) for k, v in kwargs.items()})
     try:
         result = fn(*positional, **{k: session.plain(v) for k, v in kwargs.items()})
     except Exception as error:
@@ -311,9 +315,12 @@ def _ascii(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _format(session: Session, args: Args, kwargs: Kwargs) -> Value:
+    spec = session.plain(args[1]) if len(args) > 1 else ""
+    if type(spec) is not str:
+        return raise_(TypeError, f"format() argument 2 must be str, not {type(spec).__name__}")
     if isinstance(args[0], late.LateV):
-        return late.text(args[0], None, session.plain(args[1]) if len(args) > 1 else "")
-    return constant(texts.text(session, args[0], None, session.plain(args[1]) if len(args) > 1 else ""))
+        return late.text(args[0], None, spec)
+    return constant(texts.text(session, args[0], None, spec))
 
 
 def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:

@@ -100,7 +100,10 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
             return constant(frozenset(*[sets.keys_of(session, a) for a in args]))
         if cls is str and len(args) == 1 and not kwargs:
             return constant(texts.text(session, args[0], str))
-        return constant(cls(*[session.plain(a) for a in args], **{k: session.plain(v) for k, v in kwargs.items()}))
+        given = [session.plain(a) for a in args]
+        if arrays.holds_numbers(*given):
+            return arrays.run(session, cls, given, {k: session.plain(v) for k, v in kwargs.items()})
+        return constant(cls(*given, **{k: session.plain(v) for k, v in kwargs.items()}))
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
 
@@ -136,6 +139,7 @@ def _named_tuple(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Val
             values[name] = constant(default)
     if set(values) != set(fields):
         raise Abort(f"wrong arguments of {cls.__name__}")
+    session.check_tuple(cls)
     return TupleV([values[name] for name in fields], cls)
 
 

@@ -262,8 +262,8 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
             function = getattr(operator, f"i{name}")
         return tensor.operator(session, function, a, b)
     if arrays.is_operand(a, b):
-        if inplace and arrays.is_own(a):
-            raise Abort("an array that is changed in place")
+        if inplace and not session.is_concrete(a):
+            raise Abort("an array or a list that is changed in place")
         return arrays.operator(session, function, a, b)
     open_ = late.arithmetic(session, op, a, b) or symbolic.arithmetic(session, op, a, b)
     if open_ is not None:
@@ -276,6 +276,8 @@ def binary(session: Session, op: str, a: Value, b: Value, inplace: bool) -> Valu
     if session.is_concrete(a) and session.is_concrete(b):
         x, y = session.plain(a), session.plain(b)
         _check_size(op, x, y)
+        if arrays.holds_numbers(y):
+            return arrays.run(session, function, [x, y], {})
         try:
             return constant(function(x, y))
         except Exception as error:
@@ -312,7 +314,8 @@ def _sequences(session: Session, op: str, a: Value, b: Value, inplace: bool) -> 
     if op == "|":
         left, right = session.as_dict(a), session.as_dict(b)
         if left is not None and right is not None:
-            if inplace and left.kind.__ior__ in (dict.__ior__, OrderedDict.__ior__, defaultdict.__ior__):
+            if inplace and attr.lookup(session, left.kind, "__ior__")[0] in (
+                    dict.__ior__, OrderedDict.__ior__, defaultdict.__ior__):
                 for key, item in list(right.load().items()):
                     left.set(key, item)
                 return a

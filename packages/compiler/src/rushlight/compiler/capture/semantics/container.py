@@ -113,6 +113,7 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
         if isinstance(value.obj, type):
             raise Abort("subscripting a class")
         if type(value.obj) is tuple or isinstance(value.obj, tuple) and hasattr(type(value.obj), "_fields"):
+            session.check_tuple(type(value.obj))
             items = iterate.fixed_items(session, value)
             return _item(session, items, index, "tuple", lambda items: TupleV(items))
         if type(value.obj) in allow.PURE_METHOD_TYPES:
@@ -310,6 +311,7 @@ def truth(session: Session, value: Value) -> bool:
                                                                        frozenset):
             return bool(session.concrete(value))
         if isinstance(obj, tuple):
+            session.check_tuple(type(obj))
             if value.source is None:
                 return bool(obj)
             value.source.check_type()

@@ -112,6 +112,8 @@ def _bisected(function: Callable) -> Callable:
     def find(session: Session, args: Args, kwargs: Kwargs) -> Value:
         if "key" in kwargs or not args:
             raise Abort(f"{function.__name__} with a key")
+        if session.as_list(args[0]) is None and session.type_of(args[0]) not in (tuple, range, str):
+            raise Abort(f"{function.__name__} in a {session.type_name(args[0])}")
         items = [session.plain(x) for x in iterate.unpack(session, args[0])]
         given, named = [session.plain(a) for a in args[1:]], {k: session.plain(v) for k, v in kwargs.items()}
         try:

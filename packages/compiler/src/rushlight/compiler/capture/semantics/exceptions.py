@@ -24,6 +24,8 @@ def is_own(value: Value) -> bool:
 
 def make(session: Session, cls: type[BaseException], args: Args, kwargs: Kwargs) -> Value:
     """`cls(*args, **kwargs)`."""
+    if type(cls) is not type:
+        raise Abort(f"an exception class with a metaclass: {cls.__name__}")
     init, node = attr.lookup(session, cls, "__init__")
     if attr.lookup(session, cls, "__new__")[1] is not None:
         raise Abort(f"an exception class with a constructor of its own: {cls.__name__}")
@@ -61,6 +63,8 @@ def load(session: Session, value: Obj, name: str) -> Value:
         raise Abort("an exception that existed before the call")
     if name == "__class__":
         return constant(type(error))
+    if attr.lookup(session, type(error), "__getattribute__")[1] is not None:
+        raise Abort(f"{type(error).__name__} defines __getattribute__")
     found, node = attr.lookup(session, type(error), name)
     if getattr(found, "__objclass__", None) is BaseException:
         if name == "args":
@@ -88,12 +92,15 @@ def load(session: Session, value: Obj, name: str) -> Value:
     raise Abort(f"the attribute {name} of an exception")
 
 
-def text(error: BaseException, name: str) -> str:
+def text(session: Session, error: BaseException, name: str) -> str:
     """`str(error)` or `repr(error)` where the class leaves that to Python; `name` is that of the special method."""
     _check_plain(error)
+    if name == "__repr__":
+        cls = type(error)
+        session.guard_value(cls.__name__, session.tree.constant(cls).child("attr", "__name__", cls.__name__))
     return getattr(error, name)()
 
 
 def _check_plain(error: BaseException) -> None:
-    if not all(map(allow.is_plain, error.args)):
+    if not all(map(allow.is_plain, error.args)) or "worded" in error.__dict__:
         raise Abort("the arguments of an exception")

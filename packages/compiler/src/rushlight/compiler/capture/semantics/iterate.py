@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from enum import EnumType
 from typing import Any
@@ -37,13 +38,13 @@ def iterate(session: Session, value: Value) -> IterV | GeneratorV | Value:
     if isinstance(value, SetV):
         return IterV(_guarded_set(value))
     if isinstance(value, DictView):
-        return IterV(dict_steps(value.mapping, value.what))
+        return IterV(DictSteps(value.mapping, value.what))
     found = session.as_list(value)
     if found is not None:
         return IterV(_list_steps(found))
     mapping = session.as_dict(value)
     if mapping is not None:
-        return IterV(dict_steps(mapping, "keys"))
+        return IterV(DictSteps(mapping, "keys"))
     queue = session.as_deque(value)
     if queue is not None:
         return IterV(_deque_steps(queue))
@@ -87,6 +88,7 @@ def fixed_items(session: Session, value: Obj) -> list[Value] | None:
     """The items of an existing immutable sequence; fixes its type and length."""
     obj = value.obj
     if type(obj) is tuple or isinstance(obj, tuple) and hasattr(type(obj), "_fields"):
+        session.check_tuple(type(obj))
         if value.source is None:
             return [constant(x) for x in obj]
         value.source.check_type()
@@ -114,17 +116,33 @@ def _deque_steps(queue: DequeV) -> Iterator[Value]:
         yield item
 
 
-def dict_steps(mapping: DictV, what: str) -> Iterator[Value]:
-    """Iterate over a dict's keys, values or items."""
-    entries = mapping.load()
-    shape, size = mapping.shape, len(entries)
-    for key in list(entries):
-        found = entries[key]
-        yield constant(key) if what == "keys" else found if what == "values" else TupleV([constant(key), found])
-        if len(mapping.load()) != size:
+class DictSteps:
+    """Goes over a dict's keys, values or items."""
+
+    def __init__(self, mapping: DictV, what: str) -> None:
+        self.mapping, self.what = mapping, what
+        self.keys = list(mapping.load())
+        self.shape, self.at, self.changed = mapping.shape, 0, False
+
+    def __iter__(self) -> Iterator[Value]:
+        return self
+
+    def __next__(self) -> Value:
+        if self.at > len(self.keys):
+            raise StopIteration
+        entries = self.mapping.load()
+        if self.changed or len(entries) != len(self.keys) and not issubclass(self.mapping.kind, OrderedDict):
+            self.changed = True  # for good, whatever size it gets
             raise_(RuntimeError, "dictionary changed size during iteration")
-        if mapping.shape != shape:
+        if self.mapping.shape != self.shape:
             raise Abort("a dict that changes while it is iterated over")
+        self.at += 1
+        if self.at > len(self.keys):
+            raise StopIteration
+        key = self.keys[self.at - 1]
+        if self.what == "keys":
+            return constant(key)
+        return entries[key] if self.what == "values" else TupleV([constant(key), entries[key]])
 
 
 def _guarded_set(value: SetV) -> Iterator[Value]:

@@ -61,7 +61,7 @@ def of_function(session: Session, value: Obj, name: str) -> Value:
         return session.lift(found, session.tree.constant(value.obj).child("attr", name, found))
     if name == "__get__":
         raise Abort("a function's __get__")
-    own = session.namespace(value.obj.__dict__).get(name)
+    own = session.of_function(value.obj).get(name)
     if own is not None:
         return own
     if hasattr(FunctionType, name):
@@ -95,11 +95,12 @@ def of_method(session: Session, value: Obj, name: str) -> Value:
 
 def of_named_tuple(session: Session, value: TupleV, name: str) -> Value:
     """An attribute of a named tuple that the program made."""
-    if name in value.kind._fields:  # type: ignore[attr-defined]
-        return value.items[value.kind._fields.index(name)]  # type: ignore[attr-defined]
     found, node = attr.lookup(session, value.kind, name)
-    if node is None or name in ("_replace", "_asdict"):
+    if node is None:
         return of_builtin(session, value, value.kind, name)
+    if type(found) is attr.FIELD:
+        node.check_identity()
+        return value.items[attr.place_of(found)]
     return attr.of_made(session, value, value.kind, name, found, node)
 
 

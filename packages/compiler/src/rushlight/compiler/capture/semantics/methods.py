@@ -47,8 +47,6 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
     if isinstance(owner, (IterV, GeneratorV)):
         return _iterator_method(session, owner, name, args)
     if isinstance(owner, TupleV):
-        if name == "_replace" and owner.kind is not tuple and not args:
-            return _replaced(owner, kwargs)
         return _tuple_method(session, owner, name, args)
     if isinstance(owner, Obj):
         kind = type(owner.obj)
@@ -77,6 +75,8 @@ def _pure(session: Session, owner: Obj, name: str, args: Args, kwargs: dict[str,
     else:
         positional = [session.plain(a) for a in args]
     named = {k: session.plain(v) for k, v in kwargs.items()}
+    if arrays.holds_numbers(*positional, *named.values()):
+        return arrays.run(session, getattr(obj, name), positional, named)
     try:
         result = getattr(obj, name)(*positional, **named)
     except Exception as error:
@@ -160,14 +160,6 @@ def _deque_method(session: Session, owner: DequeV, name: str, args: Args, kwargs
     raise Abort(f"deque.{name}")
 
 
-def _replaced(owner: TupleV, kwargs: dict[str, Value]) -> Value:
-    """A named tuple with other values of some fields."""
-    fields = owner.kind._fields  # type: ignore[attr-defined]
-    if kwargs.keys() - set(fields):
-        raise Abort("a named tuple without such a field")
-    return TupleV([kwargs.get(name, item) for name, item in zip(fields, owner.items)], owner.kind)
-
-
 def _search(session: Session, items: list[Value], name: str, value: Value, owner: ListV | None) -> Value:
     hits = 0
     for i, item in enumerate(items):
@@ -218,7 +210,17 @@ def sorted_items(session: Session, items: list[Value], kwargs: dict[str, Value])
 
 
 def _sort(session: Session, owner: ListV, kwargs: dict[str, Value]) -> None:
-    owner.write("setslice", slice(None), sorted_items(session, list(owner.load()), kwargs))
+    items, written = list(owner.load()), len(owner.log)
+    owner.items = []  # so it is seen by what says the order
+    try:
+        ordered = sorted_items(session, items, kwargs)
+    except Raised:
+        raise Abort("a list that is left half sorted") from None
+    finally:
+        changed, owner.items = bool(owner.items) or len(owner.log) != written, items
+    if changed:
+        raise Abort("a list that changes while it is sorted")
+    owner.write("setslice", slice(None), ordered)
 
 
 def _tuple_method(session: Session, owner: TupleV, name: str, args: Args) -> Value:
@@ -238,8 +240,6 @@ def _tuple_method(session: Session, owner: TupleV, name: str, args: Args) -> Val
             for item in owner.items:
                 total = compare.binary(session, "*", total, item, inplace=False)
             return total
-        case "_asdict", [] if owner.kind is not tuple:
-            return DictV(dict(zip(owner.kind._fields, owner.items)))
     raise Abort(f"tuple.{name}")
 
 

@@ -42,7 +42,7 @@ def store(session: Session, target: Value, name: str, value: Value) -> None:
         return
     if isinstance(target, Obj) and type(target.obj) is FunctionType and not hasattr(FunctionType, name):
         target.source is None or target.source.check_identity()
-        session.namespace(target.obj.__dict__).set(name, value)
+        session.of_function(target.obj).set(name, value)
         return
     if isinstance(target, Obj) and isinstance(target.obj, type):
         _store_on_class(session, target, name, value)

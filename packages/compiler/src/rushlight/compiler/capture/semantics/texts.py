@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import attr, call, copies, exceptions
+from rushlight.compiler.capture.semantics import arrays, attr, call, copies, exceptions
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import InstanceV, Obj, SetV, TensorV, Value
 
@@ -34,6 +34,8 @@ def text(session: Session, value: Value, conversion: Callable | None, spec: str 
         obj = copies.plain(session, value)
         if isinstance(obj, type) or isinstance(value, (SetV, TensorV)):
             raise Abort("the text of an object")
+        if arrays.holds_numbers(obj):
+            arrays.watch_texts(session)
         obj = conversion(obj) if conversion else obj
     try:
         return format(obj, spec)
@@ -46,7 +48,7 @@ def _formatted(session: Session, value: Value, spec: str) -> str:
     found, node = attr.lookup(session, cls, "__format__")
     if isinstance(found, FunctionType):
         return _given(session, found, node, [value, Obj(spec)])
-    if node is not None:
+    if found is not object.__format__:
         raise Abort(f"{cls.__name__}.__format__ is not a plain function")
     if spec:
         return raise_(TypeError, f"unsupported format string passed to {cls.__name__}.__format__")
@@ -58,15 +60,16 @@ def _own(session: Session, value: Value, name: str) -> str:
     cls = session.type_of(value)
     found, node = attr.lookup(session, cls, name)
     if isinstance(found, FunctionType):
-        inner = found.__dict__.get("__wrapped__")
-        if isinstance(inner, FunctionType) and found.__globals__ is vars(dataclasses) and node is not None:
+        names = found.__code__.co_freevars
+        if found.__globals__ is vars(dataclasses) and "user_function" in names and node is not None:
             node.check_identity()  # what looks for objects that hold themselves
+            inner = found.__closure__[names.index("user_function")].cell_contents  # type: ignore[index]
             return _given(session, inner, session.tree.constant(inner), [value])
         return _given(session, found, node, [value])
     if found is object.__str__ and node is None:
         return _own(session, value, "__repr__")
     if exceptions.is_own(value) and node is None:
-        return exceptions.text(value.obj, name)  # type: ignore[attr-defined]
+        return exceptions.text(session, value.obj, name)  # type: ignore[attr-defined]
     raise Abort(f"the text of a {cls.__name__}")
 
 
