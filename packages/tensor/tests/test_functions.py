@@ -276,3 +276,19 @@ def test_padding_may_cut_all_off(mode):
             pad(rushlight.ones(1, 3, 4), (-2, -2), mode)
     with pytest.raises(RuntimeError):
         pad(rushlight.ones(1, 3, 4), (-3, -2), mode)
+
+
+def test_power_pooling_of_infinite_order_takes_magnitudes():
+    x = rushlight.tensor([[[1.0, 2.0, -3.0, 4.0]]])
+    for order, wanted in ((float("inf"), [2, 4]), (-float("inf"), [1, 3])):
+        assert EXPORTS["nn.functional.lp_pool1d"](x, order, 2)[0, 0].tolist() == wanted
+        assert EXPORTS["nn.functional.lp_pool2d"](x, order, (1, 2))[0, 0].tolist() == wanted
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_sampling_at_no_position_takes_the_edge(padding):
+    nan, inf = float("nan"), float("inf")
+    image = rushlight.arange(1.0, 10).reshape(1, 1, 3, 3)
+    grid = rushlight.tensor([[nan, 0.0], [0.0, nan], [nan, nan], [-inf, 0.0]]).reshape(1, 1, 4, 2)
+    found = EXPORTS["nn.functional.grid_sample"](image, grid, "bilinear", padding, True)
+    assert found.flatten().tolist() == [4, 2, 1, 4]

@@ -40,7 +40,8 @@ def _inside(x: Tensor, size: int, padding: str, align_corners: bool) -> Tensor:
     if padding == "zeros":
         return x
     within = (x > 0) & (x < size - 1)
-    return x.where(within, x.detach().clamp(0, size - 1))  # at the edge and beyond, moving changes nothing
+    edge = x.detach().clamp(0, size - 1).nan_to_num(0.0)  # what is no position lies at the edge, as in PyTorch
+    return x.where(within, edge)  # at the edge and beyond, moving changes nothing
 
 
 def _values(flat: Tensor, sizes: Sequence[int], corner: Sequence[Tensor], padding: str) -> Tensor:

@@ -180,7 +180,7 @@ def planes(name: str, input: Tensor, count: int) -> tuple[Tensor, bool]:
     return input.unsqueeze(0), True
 
 
-def _max_pool_nd(
+def max_pool_nd(
     count: int,
     input: Tensor,
     kernel_size: Any,
@@ -190,6 +190,7 @@ def _max_pool_nd(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
+    """`max_pool1d` to `max_pool3d`, for a number of dimensions."""
     name = f"max_pool{count}d"
     kernel_size = spatial(name, "kernel_size", kernel_size, count)
     stride = kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
@@ -223,7 +224,7 @@ def _define_max_pool(count: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
     def max_pool_with_indices(
         input: Tensor,
@@ -234,7 +235,7 @@ def _define_max_pool(count: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+        return max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     def root_max_pool(
         input: Tensor,
@@ -244,7 +245,7 @@ def _define_max_pool(count: int) -> None:
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> Tensor:
-        return _max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, False)
+        return max_pool_nd(count, input, kernel_size, stride, padding, dilation, ceil_mode, False)
 
     text = (
         f"Largest element of each window, {shapes}; `return_indices` adds its flat position in the plane.\n\n"

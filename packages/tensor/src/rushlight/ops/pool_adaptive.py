@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.avg_pool import avg_pool_nd, avg_pool_op
 from rushlight.ops.conv import spatial
-from rushlight.ops.pool import max_pool_op, place_planes_op, planes
+from rushlight.ops.pool import max_pool_nd, max_pool_op, place_planes_op, planes
 
 _X = (np.arange(40, dtype=np.float32) * 7 % 40).reshape(1, 2, 5, 4)
 
@@ -314,6 +315,9 @@ for _count in (2, 3):
 
 def _lp_pool(count: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
     kernel_size = spatial(f"lp_pool{count}d", "kernel_size", kernel_size, count)
+    if math.isinf(norm_type):  # the limit: the largest, or smallest, magnitude
+        sign = math.copysign(1.0, norm_type)
+        return max_pool_nd(count, input.abs() * sign, kernel_size, stride, 0, 1, ceil_mode, False) * sign
     means = avg_pool_nd(count, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None)
     return (means.sign() * means.abs().relu() * float(np.prod(kernel_size))) ** (1.0 / norm_type)
 
@@ -325,7 +329,8 @@ def _define_lp(count: int) -> None:
         return _lp_pool(count, input, norm_type, kernel_size, stride, ceil_mode)
 
     lp_pool.__doc__ = (
-        "`(sum of x ** norm_type) ** (1 / norm_type)` over each window. Raises RuntimeError when the sizes do not fit."
+        "`(sum of x ** norm_type) ** (1 / norm_type)` over each window; of an infinite `norm_type` the largest, or "
+        "smallest, magnitude. Raises RuntimeError when the sizes do not fit."
     )
     function(name=f"lp_pool{count}d", namespace="nn.functional", method=False, out=False)(lp_pool)
 
