@@ -12,6 +12,7 @@ from typing import Any
 from rushlight.core.errors import shape_text
 from rushlight.core.front import export
 from rushlight.core.tensor import Tensor
+from rushlight.ops.linalg_norm import vector_norm
 
 _NAMED_OTHERWISE = {"scalar": "other", "scalars": "other", "tensors1": "end", "weights": "weight"}
 _PLAIN = (
@@ -137,8 +138,6 @@ def _clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:
 
 
 def _norm(self: Any, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
-    from rushlight.ops.linalg_norm import vector_norm
-
     return tuple([vector_norm(x, ord, dtype=dtype) for x in _tensors("_foreach_norm", "self", self)])
 
 

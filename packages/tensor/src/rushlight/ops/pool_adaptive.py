@@ -248,8 +248,7 @@ def _fractional(
         if o < 1 or k < 1 or o + k - 1 > n:
             raise RuntimeError(
                 f"{name}: pool of kernel size {list(kernel_size)} and output size {list(out)} too large relative to "
-                "input "
-                f"{shape_text(x.shape)}"
+                f"input {shape_text(x.shape)}"
             )
     n, channels = x.shape[:2]
     if samples is None:
@@ -261,12 +260,8 @@ def _fractional(
             f"{name}: expected _random_samples of shape {[n, channels, count]}, got {shape_text(samples.shape)}"
         )
     if not n:
-        return tuple(
-            [
-                r.squeeze(0) if single else r
-                for r in window_max_op.apply((x,), (tuple([((0, k),) * o for k, o in zip(kernel_size, out)]),))
-            ]
-        )
+        windows = tuple([((0, k),) * o for k, o in zip(kernel_size, out)])
+        return tuple([r.squeeze(0) if single else r for r in window_max_op.apply((x,), (windows,))])
     values, indices = [], []
     for i, rows in enumerate(samples.tolist()):
         for c, row in enumerate(rows):
