@@ -94,6 +94,20 @@ def test_matrices_without_elements_have_norm_and_condition_zero():
     assert rushlight.linalg.matrix_norm(rushlight.zeros(0, 3), 2) == 0
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (2,)])
+def test_a_singular_matrix_spoils_no_other_of_its_batch(shape):
+    a = rushlight.tensor([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    inverse, info = rushlight.linalg.inv_ex(a)
+    assert info.tolist() == [0, 2, 0]
+    assert inverse[1].isnan().all() and inverse[::2].equal(rushlight.linalg.inv(a[::2]))
+    b = rushlight.rand(shape)
+    result, info = rushlight.linalg.solve_ex(a, b)
+    assert info.tolist() == [0, 2, 0] and result[1].isnan().all()
+    assert result[::2].equal(rushlight.linalg.solve(a[::2], b if b.ndim == 1 else b[::2]))
+    with pytest.raises(rushlight.linalg.LinAlgError, match="singular"):
+        rushlight.linalg.inv_ex(a, check_errors=True)
+
+
 def test_frequencies_are_not_integers():
     assert rushlight.fft.fftfreq(5, 0.5).tolist() == pytest.approx(np.fft.fftfreq(5, 0.5))
     assert rushlight.fft.rfftfreq(4).tolist() == pytest.approx(np.fft.rfftfreq(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import namedtuple
 from collections.abc import Callable
 
@@ -190,23 +191,40 @@ def no_info(a: Tensor) -> Tensor:
     return a.new_zeros(a.shape[:-2], dtype=dtypes.int32)
 
 
-def _or_nan(
-    name: str, compute: Callable[[], Tensor], like: Tensor, a: Tensor, check_errors: bool
-) -> tuple[Tensor, Tensor]:
-    """Result and info codes; a singular matrix without check_errors gives NaN and a code."""
+def _zero_pivot(a: np.ndarray) -> int:
+    """The row, from 1, where elimination stops as the matrix is singular; 0 for one that has an inverse."""
     try:
-        return compute(), no_info(a)
+        _inv(a)
+    except LinAlgError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of what is asked here
+            zeros = np.flatnonzero(np.diag(scipy_linalg().lu_factor(a, check_finite=False)[0]) == 0)
+        return int(zeros[0]) + 1 if len(zeros) else a.shape[-1]
+    return 0
+
+
+def _or_nan(compute: Callable, a: Tensor, vector: bool, check_errors: bool) -> tuple[Tensor, Tensor]:
+    """Result and info codes; without check_errors a singular matrix gives NaN and a code, and the others of a batch
+    what they give alone."""
+    try:
+        return compute(a), no_info(a)
     except LinAlgError:
         if check_errors:
             raise
-        singular = slogdet_op.apply((a.detach(),))[1] == -float("inf")
-        return like.new_full(like.shape, float("nan")), singular.to(dtypes.int32)
+    matrices = a.detach().numpy()
+    codes = np.array([_zero_pivot(matrices[at]) for at in np.ndindex(matrices.shape[:-2])], np.int32)
+    info = a.new_tensor(codes.reshape(matrices.shape[:-2]), dtype=dtypes.int32)
+    singular = (info != 0).unsqueeze(-1).unsqueeze(-1)
+    identity = a.new_tensor(np.eye(a.shape[-1], dtype=matrices.dtype))
+    result = compute(identity.where(singular, a))
+    return result.masked_fill(singular.squeeze(-1) if vector else singular, float("nan")), info
 
 
 @function(namespace="linalg", method=False)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveResult:
     """`solve` that reports singular matrices in `info` instead of raising, unless `check_errors`."""
-    return SolveResult(*_or_nan("linalg.solve_ex", lambda: _solved("linalg.solve_ex", A, B, left), B, A, check_errors))
+    vector = is_vector(A, B)
+    return SolveResult(*_or_nan(lambda a: _solved("linalg.solve_ex", a, B, left), A, vector, check_errors))
 
 
 @function(namespace="linalg", method=False)
@@ -226,7 +244,7 @@ def inverse(input: Tensor) -> Tensor:
 @function(namespace="linalg", method=False)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvResult:
     """`inv` that reports singular matrices in `info` instead of raising, unless `check_errors`."""
-    return InvResult(*_or_nan("linalg.inv_ex", lambda: inv_op.apply((A,)), A, A, check_errors))
+    return InvResult(*_or_nan(lambda a: inv_op.apply((a,)), A, False, check_errors))
 
 
 # det and slogdet
