@@ -161,8 +161,10 @@ topk_op = structured(
 
 
 def _first_of_few(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
-    order = x.argsort(dim)
-    return axes.part(order, dim, -1, -k - 1, -1).copy() if largest else axes.part(order, dim, 0, k).copy()
+    if not largest:
+        return axes.part(x.argsort(dim), dim, 0, k).copy()
+    order = axes.backward(x, dim).argsort(dim)  # of the mirror image, so that the first of equal elements is first
+    return np.subtract(x.shape[dim] - 1, axes.part(order, dim, -1, -k - 1, -1))
 
 
 @kernel(topk_op, "cpu")
