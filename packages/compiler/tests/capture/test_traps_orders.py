@@ -14,6 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -380,8 +381,9 @@ def outcomes(setup: str, text: str, changes: list[str], compile: Any, observe: A
 
 @pytest.fixture(autouse=True)
 def framework_state():
-    """Put back what programs change of it."""
-    yield
+    """Put back what programs change of it, and of numpy."""
+    with np.printoptions():
+        yield
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
 
