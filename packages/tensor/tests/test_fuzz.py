@@ -33,6 +33,7 @@ def cases(draw, names=NAMES, large=False):
     )
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real:numpy.exceptions.ComplexWarning")
 @settings(max_examples=400)
 @given(cases())
 def test_small_calls(case):

@@ -31,11 +31,11 @@ def split_module(m: Any, root_m: Any, split_callback: Callable[[Node], Any], qua
     are kept. Raises RuntimeError where parts need each other.
 
     Example:
-        >>> import rushlight
-        >>> from rushlight import fx, nn
+        >>> from rushlight import nn
+        >>> from rushlight.fx import symbolic_trace
         >>> from rushlight.fx.passes.split_module import split_module
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
-        >>> parts = split_module(fx.symbolic_trace(model), model, lambda node: 0 if node.name in ("_0", "_1") else 1)
+        >>> parts = split_module(symbolic_trace(model), model, lambda node: 0 if node.name in ("_0", "_1") else 1)
         >>> [len(list(part.parameters())) for part in parts.children()]
         [2, 2]
     """
