@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Graph, Value, root
 from rushlight.compiler.lower import order
 from rushlight.compiler.lower.fuse import Group, groups_of
 from rushlight.core.meta import meta
@@ -40,15 +40,15 @@ def graphs(draw) -> Graph:
 
 def most(graph: Graph, groups: list[Group]) -> int:
     """The most bytes at a time, when all is freed that is read no more; checks that all is there that is read."""
-    ends = {order.root(v): len(groups) for v in graph.outputs}
+    ends = {root(v): len(groups) for v in graph.outputs}
     for place, group in enumerate(groups):
         for v in group.operands():
-            ends[order.root(v)] = max(ends.get(order.root(v), 0), place)
+            ends[root(v)] = max(ends.get(root(v), 0), place)
     there, largest, done = set(graph.inputs), 0, set(graph.inputs)
     for place, group in enumerate(groups):
         assert set(group.operands()) <= done
         done.update(v for node in group.nodes for v in node.outputs)
-        there.update(v for node in group.nodes for v in node.outputs if order.root(v) is v and v in ends)
+        there.update(v for node in group.nodes for v in node.outputs if root(v) is v and v in ends)
         largest = max(largest, sum(v.meta.numel for v in there) * 4)
         there = {v for v in there if ends.get(v, -1) > place}
     return largest

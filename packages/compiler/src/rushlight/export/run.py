@@ -11,7 +11,7 @@ from rushlight.compiler.capture import memory, state
 from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.graph.interpret import Interpreter, interpret
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Graph, Value, root
 from rushlight.compiler.graph.symbolic import has_symbols
 from rushlight.compiler.graph.text import literal, parse
 from rushlight.core import checks
@@ -284,12 +284,5 @@ def _views_fit(graph: Graph, value: Value, meta: Meta) -> bool:
 
 def _shared(graph: Graph) -> set[int]:
     """The places of inputs that outputs share memory with."""
-    found = set()
     places = {v: i for i, v in enumerate(graph.inputs)}
-    for value in graph.outputs:
-        root: Value = value
-        while root.node is not None and root.node.op.kind == "view":
-            root = root.node.inputs[0]
-        if root in places:
-            found.add(places[root])
-    return found
+    return {places[v] for v in map(root, graph.outputs) if v in places}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight
-from rushlight.compiler.graph.ir import Graph, Node, Value
+from rushlight.compiler.graph.ir import Graph, Node, Value, root
 from rushlight.compiler.graph.values import AS_THEY_ARE, Values
 
 Run = Callable[[list], list]
@@ -21,7 +21,7 @@ def own_outputs(graph: Graph) -> Graph:
     """The graph with each of its outputs, or what an output is a view of, once; inputs are left out."""
     made = Graph()
     made.inputs, made.nodes = graph.inputs, graph.nodes
-    made.output(list(dict.fromkeys([root for root in map(_root, graph.outputs) if root.node is not None])))
+    made.output(list(dict.fromkeys([v for v in map(root, graph.outputs) if v.node is not None])))
     return made
 
 
@@ -48,13 +48,6 @@ def with_aliases(graph: Graph, own: list[Value], run: Run, values: Values = AS_T
         return [tensor(v) for v in graph.outputs]
 
     return call
-
-
-def _root(value: Value) -> Value:
-    """What a value is a view of, in the end."""
-    while value.node is not None and value.node.op.kind == "view":
-        value = value.node.inputs[0]
-    return value
 
 
 def _view(node: Node, base: Any, values: Values) -> tuple:

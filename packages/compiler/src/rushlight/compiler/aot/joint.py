@@ -13,7 +13,7 @@ from rushlight.autograd.shield import PASSED, without_poison
 from rushlight.compiler.graph import functions
 from rushlight.compiler.graph.builder import GraphBuilder, tracer
 from rushlight.compiler.graph.functions import FUNCTION, results_of
-from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
+from rushlight.compiler.graph.ir import Copy, Graph, Node, Value, root
 from rushlight.core import dispatch
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op, meta_of, prims
@@ -73,15 +73,8 @@ def joint_graph(program: Graph, tangents: list[int] | None = None) -> Joint:
         [v.meta.requires_grad for v in program.inputs],
         tangents,
         [None if g is None else g._value for g in found],
-        {copies[_viewed(x)] for saved in visited.values() for x in saved if isinstance(x, Value)},
+        {copies[root(x)] for saved in visited.values() for x in saved if isinstance(x, Value)},
     )
-
-
-def _viewed(value: Value) -> Value:
-    """What a value is a view of, itself if it is none."""
-    while value.node is not None and value.node.op.kind == "view":
-        value = value.node.inputs[0]
-    return value
 
 
 def gradients_of(

@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.capture.errors import Abort
-from rushlight.compiler.graph.ir import Node, Value
+from rushlight.compiler.graph.ir import Node, Value, root
 
 if TYPE_CHECKING:
     from rushlight.compiler.capture.tensors import Recorder
@@ -59,12 +59,5 @@ def check(recorder: Recorder, outputs: list[Value], changed: set[Value], hooked:
 def _check_saved(recorder: Recorder, node: Node, saved: list[Any], changed: set[Value]) -> None:
     if any(recorder.written_over(value, node) for value in saved):
         raise Abort("a result whose gradients need a value that was changed in place")
-    if any(_memory_of(value) in changed for value in saved):
+    if any(isinstance(value, Value) and root(value) in changed for value in saved):
         raise Abort("a result whose gradients need one that was written, at a version that it has not yet")
-
-
-def _memory_of(value: Any) -> Any:
-    """What a value is a view of."""
-    while isinstance(value, Value) and value.node is not None and value.node.op.kind == "view":
-        value = value.node.inputs[0]
-    return value

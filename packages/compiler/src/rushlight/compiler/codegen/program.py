@@ -30,12 +30,12 @@ from rushlight.compiler.codegen.loops import write_fold, write_loop
 from rushlight.compiler.codegen.opened import OpenRecord, namespace_at
 from rushlight.compiler.codegen.parts import Part, build
 from rushlight.compiler.codegen.source import Source
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Graph, Value, root
 from rushlight.compiler.graph.values import Values
 from rushlight.compiler.lower import small
 from rushlight.compiler.lower.fuse import Group, groups_of, is_fusable
 from rushlight.compiler.lower.numbers import numbers_apart, tensors_at
-from rushlight.compiler.lower.order import late, root
+from rushlight.compiler.lower.order import late
 from rushlight.compiler.lower.simplify import simplified
 from rushlight.core.quiet import quiet
 from rushlight.kernels.cpu import jit

@@ -34,6 +34,13 @@ class Node:
     outputs: list[Value] = field(default_factory=list)
 
 
+def root(value: Value) -> Value:
+    """What a value is a view of, in the end; itself when it is none."""
+    while value.node is not None and value.node.op.kind == "view":
+        value = value.node.inputs[0]
+    return value
+
+
 class Graph:
     """Inputs, nodes in order of execution, outputs."""
 

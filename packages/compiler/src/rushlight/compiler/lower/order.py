@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.ir import Graph, Value, root
 from rushlight.compiler.lower.fuse import Group, is_fusable
 from rushlight.core.meta import below
 from rushlight.core.op import prims
 from rushlight.kernels.cpu import allocator
 
 LARGE = allocator.LARGE  # bytes; less lies in the blocks of native calls
-
-
-def root(value: Value) -> Value:
-    """What a value is a view of, in the end."""
-    while value.node is not None and value.node.op.kind == "view":
-        value = value.node.inputs[0]
-    return value
 
 
 def late(graph: Graph, groups: list[Group]) -> list[Group]:
