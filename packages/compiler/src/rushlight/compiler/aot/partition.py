@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rushlight.compiler.aot.joint import Joint, joint_graph
 from rushlight.compiler.aot.mincut import ENDLESS, cheapest_to_save
 from rushlight.compiler.graph.ir import Copy, Graph, Node, Value
-from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead
+from rushlight.compiler.graph.passes import eliminate_common, eliminate_dead, live_values
 from rushlight.compiler.graph.symbolic import hint
 from rushlight.compiler.lower.fuse import is_fusable
 from rushlight.compiler.lower.scalars import is_cheap
@@ -41,7 +41,7 @@ def partition(joint: Joint, as_tape: bool = False) -> Partition:
     inputs = graph.inputs[: len(graph.inputs) - len(joint.tangents)]
     wanted = _wanted(joint)
     available = {*inputs, *(v for node in nodes for v in node.outputs)}
-    needed = [v for v in _needed(later, wanted) if v in available]
+    needed = [v for v in live_values(later, wanted) if v in available]
     free = {*joint.outputs, *(v for v, needs in zip(inputs, joint.needs_grad) if needs)}
     barred = {*inputs, *joint.outputs} - joint.kept  # the caller may write to them
     again = _viewed if as_tape else _made_from
@@ -125,18 +125,6 @@ def _cost(value: Value, free: set[Value]) -> int:
     return 1 if value in free else 16 + hint(value.meta.numel) * value.meta.dtype.itemsize
 
 
-def _needed(nodes: list[Node], wanted: list[Value]) -> list[Value]:
-    """Values that the live ones among `nodes`, or `wanted` itself, read, in order of first use."""
-    live = set(wanted)
-    reads: dict[Value, None] = dict.fromkeys(wanted)
-    for node in reversed(nodes):
-        if any(v in live for v in node.outputs):
-            operands = [x for x in node.inputs if isinstance(x, Value)]
-            live.update(operands)
-            reads.update(dict.fromkeys(operands))
-    return list(reads)
-
-
 def _extract(inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> Graph:
     """A graph of its own that reads `inputs`: the nodes, and those before them that have to be run again for them.
 
@@ -156,10 +144,7 @@ def _extract(inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> Gr
             if not all(v in copy.values for v in node.outputs):
                 copy.repeat(node)
 
-    live = set(outputs)
-    for node in reversed(nodes):
-        if any(v in live for v in node.outputs):
-            live.update(x for x in node.inputs if isinstance(x, Value))
+    live = live_values(nodes, outputs)
     for node in nodes:
         if any(v in live for v in node.outputs):
             take(node)

@@ -23,6 +23,7 @@ from rushlight.compiler.aot.record import recording
 from rushlight.compiler.capture.regions import surrounding
 from rushlight.compiler.graph.interpret import interpret
 from rushlight.compiler.graph.ir import Graph, Value
+from rushlight.compiler.graph.passes import live_values
 from rushlight.compiler.graph.values import Values
 from rushlight.core.fork import Lock
 from rushlight.core.meta import Meta
@@ -52,7 +53,8 @@ class Region:
         self.extra = len(parts.forward.outputs) - self.count
         self.saved_inputs, self.saved_outputs = parts.saved_inputs, parts.saved_outputs
         computed = [parts.forward.outputs[i] for i in parts.saved_outputs]
-        self.rerun_inputs = [i for i in _ancestors(parts.forward, computed) if i not in parts.saved_inputs]
+        read = live_values(parts.forward.nodes, computed)
+        self.rerun_inputs = [i for i, v in enumerate(parts.forward.inputs) if v in read and i not in parts.saved_inputs]
         self.differentiated = [i for i, v in enumerate(graph.outputs) if v.meta.requires_grad]
         self.tangents = [v.meta for v in parts.backward.inputs[len(parts.backward.inputs) - len(self.differentiated) :]]
         self.wanted = [i for i, at in enumerate(parts.gradients) if at is not None]
@@ -214,15 +216,14 @@ def _with_gradients(graph: Graph, outputs: list[int], kept: set[int]) -> Graph:
     """The calls that some outputs with gradients come from. Where others need an input that was not kept they might
     fail without it: what they give are further inputs, for which anything of their shape serves, too.
     """
-    live, nodes = {graph.outputs[i] for i in outputs}, []
-    for node in reversed(graph.nodes):
-        if any(v in live for v in node.outputs):
-            nodes.append(node)
-            live.update(x for x in node.inputs if isinstance(x, Value))
+    wanted = [graph.outputs[i] for i in outputs]
+    live = live_values(graph.nodes, wanted)
     made = Graph()
     made.inputs = list(graph.inputs)
     unknown = {v for i, v in enumerate(graph.inputs) if i not in kept}
-    for node in reversed(nodes):
+    for node in graph.nodes:
+        if not any(v in live for v in node.outputs):
+            continue
         lost = any(isinstance(x, Value) and x in unknown for x in node.inputs)
         if lost:
             unknown.update(node.outputs)
@@ -230,14 +231,5 @@ def _with_gradients(graph: Graph, outputs: list[int], kept: set[int]) -> Graph:
             made.inputs.extend(node.outputs)
         else:
             made.nodes.append(node)
-    made.output([graph.outputs[i] for i in outputs])
+    made.output(wanted)
     return made
-
-
-def _ancestors(graph: Graph, values: list[Value]) -> list[int]:
-    """The numbers of the inputs that some values are computed from."""
-    reached = set(values)
-    for node in reversed(graph.nodes):
-        if any(v in reached for v in node.outputs):
-            reached.update(x for x in node.inputs if isinstance(x, Value))
-    return [i for i, v in enumerate(graph.inputs) if v in reached]
