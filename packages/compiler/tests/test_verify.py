@@ -63,6 +63,17 @@ def test_a_program_that_raises_where_its_operations_do_not_raises(monkeypatch):
         torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3))
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_program_that_cannot_be_made_raises(monkeypatch, gradients):
+    def failing(*args):
+        raise RuntimeError("fault")
+
+    monkeypatch.setattr(_config, "raise_internal_errors", False)
+    monkeypatch.setattr(program, "Program", failing)
+    with pytest.raises(AssertionError, match="model could not be compiled: RuntimeError: fault"):
+        torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3, requires_grad=gradients))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_otherwise_it_warns_once(monkeypatch, dynamic):
     def scaled(x, calls):

@@ -16,9 +16,9 @@ _told: set[tuple[str, type]] = set()
 
 def report(what: str, error: Exception) -> None:
     """Warn of a fault, once; raise it where faults are looked for: in the tests, under `RUSHLIGHT_COMPILE_VERIFY=1`."""
-    if _config.raise_internal_errors or _verify.wanted():
-        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
     text = f"{what}: {type(error).__name__}: {error}"
+    if _config.raise_internal_errors or _verify.wanted():
+        raise AssertionError(text) from error
     _logs.log("aborts", text)
     if (what, type(error)) not in _told:
         _told.add((what, type(error)))

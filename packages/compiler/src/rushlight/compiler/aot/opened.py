@@ -37,9 +37,11 @@ class _Differentiable:
             return made
 
         if any(v.meta.requires_grad for v in self.own.outputs):
-            from rushlight.compiler.aot.tape import Region  # only programs with gradients need rushlight-autograd
+            # Only programs with gradients need rushlight-autograd.
+            from rushlight.compiler.aot.joint import joint_graph
+            from rushlight.compiler.aot.tape import Region
 
-            self._region = Region(self.own, family)
+            self._region = Region(self.own, joint_graph(self.own), family)
             family(self._region.parts.backward)
         else:
             self._program = family(without_grad(self.own))

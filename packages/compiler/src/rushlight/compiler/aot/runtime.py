@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rushlight.compiler import _logs
 from rushlight.compiler.aot.aliases import own_outputs, with_aliases
 from rushlight.compiler.graph.functions import FUNCTION, results_of
 from rushlight.compiler.graph.interpret import interpret
@@ -24,12 +25,16 @@ def differentiable(graph: Graph, compile_pure: Compile, as_tape: bool = False) -
 def _compiled(graph: Graph, compile_pure: Compile, as_tape: bool) -> Callable[[list], list]:
     if not any(v.meta.requires_grad for v in graph.outputs):
         return compile_pure(without_grad(graph))
-    from rushlight.compiler.aot.tape import Region  # only programs with gradients need rushlight-autograd
+    # Only programs with gradients need rushlight-autograd.
+    from rushlight.compiler.aot.joint import joint_graph
+    from rushlight.compiler.aot.tape import Region
 
     try:
-        return Region(graph, compile_pure, as_tape).call
-    except (NotImplementedError, RuntimeError):  # no graph can say the gradient, or it is an error to ask for it
+        joint = joint_graph(graph)
+    except (NotImplementedError, RuntimeError) as error:  # no graph can say it, or it is an error to ask for it
+        _logs.log("aborts", f"a program with gradients runs operation by operation: {type(error).__name__}: {error}")
         return lambda inputs: interpret(graph, inputs)
+    return Region(graph, joint, compile_pure, as_tape).call
 
 
 def without_grad(graph: Graph) -> Graph:

@@ -17,7 +17,7 @@ from rushlight.autograd.memory import is_small
 from rushlight.autograd.modes import enable_grad, mode
 from rushlight.autograd.node import FREED_MESSAGE, Node, changed_message
 from rushlight.autograd.recipe import node_class
-from rushlight.compiler.aot.joint import joint_graph, saved_by
+from rushlight.compiler.aot.joint import Joint, saved_by
 from rushlight.compiler.aot.partition import Partition, backward_of, partition
 from rushlight.compiler.aot.record import recording
 from rushlight.compiler.capture.regions import surrounding
@@ -34,16 +34,13 @@ Run = Callable[[list], list]
 
 
 class Region:
-    """A differentiable program: what runs forward, what runs backward, and what is kept between.
+    """A differentiable program: what runs forward, what runs backward, and what is kept between."""
 
-    NotImplementedError when a gradient formula cannot be put into a graph.
-    """
-
-    def __init__(self, graph: Graph, compile_pure: Callable[[Graph], Run], as_tape: bool = False) -> None:
+    def __init__(self, graph: Graph, joint: Joint, compile_pure: Callable[[Graph], Run], as_tape: bool = False) -> None:
         self.graph, self.as_tape = graph, as_tape
         # On the tape, nodes that save nothing can be passed again.
         self.frees = not as_tape or any(saved_by(node) for node in graph.nodes if node.outputs[0].meta.requires_grad)
-        parts = partition(joint_graph(graph), as_tape)
+        parts = partition(joint, as_tape)
         self._compile, self._parts = compile_pure, parts
         self._backward: dict[tuple[int, ...], Any] = {}  # by the outputs whose gradients came
         self._lock = Lock()
