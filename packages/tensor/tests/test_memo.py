@@ -224,3 +224,22 @@ def test_tensors_that_stand_for_numbers_are_read_each_time():
         assert rushlight.arange(6).tensor_split(rushlight.tensor([n]))[0].shape == (n,)
         norm = rushlight.linalg.vector_norm(rushlight.ones(8), rushlight.tensor(float(n)))
         assert abs(float(norm) - 8 ** (1 / n)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i: x.scatter_(0, i, x),
+        lambda x, i: x.scatter_add_(0, i, x),
+        lambda x, i: x.scatter_reduce_(0, i, x, "sum"),
+        lambda x, i: x.index_reduce_(0, i, x, "prod"),
+        lambda x, i: x.index_add_(0, i, x),
+        lambda x, i: x.index_copy_(0, i, source=x),
+    ],
+    ids=["scatter_", "scatter_add_", "scatter_reduce_", "index_reduce_", "index_add_", "index_copy_"],
+)
+def test_a_tensor_that_is_its_own_source_is_returned_each_time(call):
+    place = rushlight.tensor(0)
+    for _ in range(5):
+        x = rushlight.ones(())
+        assert call(x, place) is x

@@ -169,13 +169,15 @@ def _learn_several(memo: native.Plans, key: tuple, call: Callable, given: tuple,
     same, tensors = _check(given), _tensors((*args, *kwargs.values()))
     if key in memo or same is None:
         return call(*args, **kwargs)
-    if len(set(map(id, tensors))) < len(tensors):  # which of its places does a tensor come from?
-        if any(x._meta.requires_grad for x in tensors):
-            return call(*args, **kwargs)
-        args = tuple([_apart(x) for x in args])
-        kwargs = {name: _apart(x) for name, x in kwargs.items()}
-        tensors = _tensors((*args, *kwargs.values()))
-    return _recorded(memo, key, same, tuple(tensors), call, args, kwargs)
+    if len(set(map(id, tensors))) == len(tensors):
+        return _recorded(memo, key, same, tuple(tensors), call, args, kwargs)
+    if any(x._meta.requires_grad for x in tensors):  # which of its places does a tensor come from?
+        return call(*args, **kwargs)
+    args = tuple([_apart(x) for x in args])
+    kwargs = {name: _apart(x) for name, x in kwargs.items()}
+    apart = _tensors((*args, *kwargs.values()))
+    result = _recorded(memo, key, same, tuple(apart), call, args, kwargs)
+    return next((x for x, other in zip(tensors, apart) if other is result), result)  # the caller's own, in place
 
 
 def _apart(x: Any) -> Any:
