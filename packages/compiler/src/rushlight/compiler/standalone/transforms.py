@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rushlight.compiler.standalone.helpers import columns
+
 # Fourier transforms: results are divided by a power of the number of elements
 
 
@@ -91,7 +93,7 @@ def window_max(x, windows):
     for place in np.ndindex(*counts):
         cut = tuple([slice(*spans[i]) for spans, i in zip(windows, place)])
         flat = x[(slice(None), slice(None), *cut)].reshape(*x.shape[:2], -1)
-        best = ((flat == flat.max(-1, keepdims=True)) | (flat != flat)).argmax(-1)
+        best = flat.argmax(-1)  # of NaN the first, as numpy takes it for the largest
         values[(slice(None), slice(None), *place)] = np.take_along_axis(flat, best[..., None], -1)[..., 0]
         places[(slice(None), slice(None), *place)] = at[cut].reshape(-1)[best]
     return values, places
@@ -99,12 +101,8 @@ def window_max(x, windows):
 
 def im2col(x, kernel, dilation, padding, stride):
     """Windows as columns: (N, C * kernel, places)."""
-    padded = np.pad(x, ((0, 0), (0, 0), *[(p, p) for p in padding]))
-    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(padded.shape[2:], kernel, dilation, stride)]
-    parts = [padded[(slice(None), slice(None), *[slice(i * d, i * d + (c - 1) * s + 1, s) for i, d, c, s in
-                                                 zip(place, dilation, counts, stride)])]
-             for place in np.ndindex(*kernel)]
-    return np.stack(parts, 2).reshape(len(x), -1, int(np.prod(counts)))
+    rows, places = columns(x, kernel, stride, padding, dilation, 1)
+    return rows.reshape(len(x), int(np.prod(places)), rows.shape[2]).swapaxes(1, 2)
 
 
 def col2im(x, size, kernel, dilation, padding, stride):
@@ -172,12 +170,12 @@ def from_planes(x, indices):
 def planes(values, indices, size, add):
     """Zeros, with values at positions in their planes."""
     result = np.zeros((*values.shape[:2], int(np.prod(size))), values.dtype)
-    at = np.indices(values.reshape(*values.shape[:2], -1).shape)[:2]
-    place = (*at, indices.reshape(*indices.shape[:2], -1))
+    flat, index = [array.reshape(*array.shape[:2], -1) for array in (values, indices)]
+    place = (*np.indices(flat.shape)[:2], index)
     if add:
-        np.add.at(result, place, values.reshape(*values.shape[:2], -1))
+        np.add.at(result, place, flat)
     else:
-        result[place] = values.reshape(*values.shape[:2], -1)
+        result[place] = flat
     return result.reshape(*values.shape[:2], *size)
 
 
@@ -212,23 +210,26 @@ def random_bits(seed, first, count, bits):
     return words.view(np.uint64) if bits == 64 else words
 
 
+def random_floats(seed, first, count, kept):
+    """So many whole numbers of `kept` random bits, as floats that have place for them."""
+    bits, wide = (64, np.float64) if kept == 53 else (32, np.float32)
+    found = random_bits(seed, first, count, bits)[:count] >> np.array(bits - kept, f"u{bits // 8}")
+    return found.astype(wide)
+
+
 def rand(seed, first, shape, dtype):
     """Uniform numbers in [0, 1)."""
-    count, kept, bits = int(np.prod(shape)), {"f2": 11, "f4": 24, "f8": 53}[np.dtype(dtype).str[1:]], 32
-    if kept == 53:
-        bits = 64
-    found = random_bits(seed, first, count, bits)[:count] >> np.array(bits - kept, f"u{bits // 8}")
-    wide = np.float64 if bits == 64 else np.float32
-    return (found.astype(wide) * wide(2.0 ** -kept)).astype(dtype).reshape(shape)
+    kept = {"f2": 11, "f4": 24, "f8": 53}[np.dtype(dtype).str[1:]]
+    found = random_floats(seed, first, int(np.prod(shape)), kept)
+    return (found * found.dtype.type(2.0 ** -kept)).astype(dtype).reshape(shape)
 
 
 def randn(seed, first, shape, dtype):
     """Standard normal numbers, in pairs (Box and Muller, 1958)."""
-    count, wide, kept, bits = int(np.prod(shape)), np.float32, 24, 32
-    if dtype == np.float64:
-        wide, kept, bits = np.float64, 53, 64
-    found = random_bits(seed, first, count + count % 2, bits) >> np.array(bits - kept, f"u{bits // 8}")
-    uniform, scale = found.astype(wide), wide(2.0 ** -kept)
+    count, kept = int(np.prod(shape)), 53 if dtype == np.float64 else 24
+    uniform = random_floats(seed, first, count + count % 2, kept)
+    wide = uniform.dtype.type
+    scale = wide(2.0 ** -kept)
     radius = np.sqrt(np.log((uniform[::2] + wide(1)) * scale) * wide(-2))
     angle = uniform[1::2] * (wide(2 * np.pi) * scale)
     pairs = np.stack((np.cos(angle) * radius, np.sin(angle) * radius), 1)
