@@ -65,7 +65,6 @@ def rows(n):
 @pytest.fixture
 def families(monkeypatch):
     """All families of programs that are made."""
-    monkeypatch.setattr(_config, "raise_internal_errors", True)
     found, init = [], Family.__init__
 
     def remembered(self, *args):
