@@ -147,6 +147,7 @@ class Compiled:
                 raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be captured whole: {abort}. Leave "
                                    "fullgraph away to let calls like this run eagerly") from None
             self._give_up(str(abort))
+            _logs.log("aborts", f"{self.name}: {abort}")
             return None
         self.captures += 1
         self.entries = [entry, *self.entries]
@@ -160,7 +161,6 @@ class Compiled:
         """Remember why a call was not captured, and leave the next calls alone for a while."""
         self.waiting = _config.RETRY_AFTER[min(len(self.aborts), len(_config.RETRY_AFTER) - 1)]
         self.aborts.append(reason)
-        _logs.log("aborts", f"{self.name}: {reason}")
 
     def run_eagerly(self, args: tuple, kwargs: dict) -> Any:
         """The original call, which is right whatever happened before it."""
