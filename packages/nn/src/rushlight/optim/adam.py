@@ -133,13 +133,13 @@ class Adam(Optimizer):
             g = g + decay * p
         state["step"] += 1
         step = state["step"].item()
-        first, second = state["exp_avg"], state["exp_avg_sq"]
+        real = rushlight.view_as_real if p.is_complex() else (lambda x: x)
+        p, g, first, second = real(p), real(g), real(state["exp_avg"]), real(state["exp_avg_sq"])
         first.lerp_(g, 1 - beta1)
-        second.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
+        second.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            largest.copy_(rushlight.maximum(largest, second))
-            second = largest
+            largest = real(state["max_exp_avg_sq"])
+            second = largest.copy_(rushlight.maximum(largest, second))
         denominator = (second.sqrt() / math.sqrt(1 - beta2**step)).add_(group["eps"])
         p.addcdiv_(first, denominator, value=-lr / (1 - beta1**step))
 
