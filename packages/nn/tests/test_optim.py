@@ -58,6 +58,19 @@ def test_every_optimizer_goes_downhill_and_survives_its_state(name):
     assert rushlight.equal(p, twin)
 
 
+@pytest.mark.parametrize("name", sorted(MAKERS.keys() - {"Adafactor"}))
+def test_complex_parameters_move_as_pairs_of_numbers(name):
+    z = nn.Parameter(rushlight.tensor([0.5 + 1j, -2 - 0.1j]))
+    x = nn.Parameter(rushlight.view_as_real(z.detach()).clone())
+    optimizers = MAKERS[name]([z]), MAKERS[name]([x])
+    for _ in range(3):
+        for p, optimizer in zip((z, x), optimizers):
+            optimizer.zero_grad()
+            (p.abs() ** 2).sum().backward()
+            optimizer.step()
+    np.testing.assert_allclose(rushlight.view_as_real(z).detach().numpy(), x.detach().numpy(), rtol=1e-5)
+
+
 def test_loaded_state_is_shared_where_it_fits():
     p, half = nn.Parameter(rushlight.zeros(2)), nn.Parameter(rushlight.zeros(2, dtype=rushlight.float16))
     optimizer = optim.Adam([("weight", p)])
@@ -149,10 +162,14 @@ S = optim.lr_scheduler
             lambda o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 10), S.ExponentialLR(o, 0.5)], [2]),
             [0.1, 0.1, 1, 0.5, 0.25],
         ),
+        (  # up until 0.25 * 8 - 1, down until 0.5 * 8 - 2
+            lambda o: S.OneCycleLR(o, 1.0, 8, pct_start=0.25, anneal_strategy="linear", div_factor=2, three_phase=True),
+            [0.5, 1, 0.5],
+        ),
     ],
 )
 def test_schedules_follow_their_rule(make, expected):
-    assert rates(make, 5) == pytest.approx(expected)
+    assert rates(make, len(expected)) == pytest.approx(expected)
 
 
 def test_one_cycle_rises_and_falls():

@@ -232,7 +232,7 @@ class OneCycleLR(LRScheduler):
         if three_phase:
             self._schedule_phases = [
                 _phase(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                _phase(2 * up + 1, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                _phase(2 * up, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 _phase(end, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
