@@ -6,7 +6,7 @@ import io
 import os
 import pickle
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
@@ -28,12 +28,13 @@ def test_structures_come_back():
     state._metadata = {"version": 1}
     obj = {
         "state": state,
-        "plain": [1, 2.5, True, None, "a", b"b", 3 + 4j, {1, 2}, (2**70, -1), np.float32(0.5)],
+        "plain": [1, 2.5, True, None, "a", b"b", 3 + 4j, {1, 2}, (2**70, -1), np.float32(0.5), Counter("aab")],
         "types": (rushlight.float32, rushlight.Size([2, 3]), rushlight.device("cpu")),
         "same": x,
         "empty": rushlight.zeros(0, 3, dtype=rushlight.bool),
     }
     got = rushlight.load(saved(obj))
+    assert type(got["plain"][-1]) is Counter
     assert got["plain"] == obj["plain"] and got["types"] == obj["types"]
     assert got["state"]._metadata == {"version": 1} and list(got["state"]) == ["weight", "row", "turned"]
     assert got["same"] is got["state"]["weight"]

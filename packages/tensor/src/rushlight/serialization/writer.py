@@ -8,7 +8,7 @@ import os
 import pickle
 import struct
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from types import FunctionType
 from typing import IO, Any, NamedTuple
 
@@ -50,10 +50,11 @@ _UNTYPED = _Name("torch.storage", "UntypedStorage")
 _ARRAY, _ARRAY_TYPE = _Name("numpy._core.multiarray", "_reconstruct"), _Name("numpy", "ndarray")
 _NUMPY_DTYPE = _Name("numpy", "dtype")
 _DTYPE_NAMES = {d.name: _Name("torch", d.name) for d in dtypes.ALL}
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, Counter)
 _CALLABLES = {
     codecs.encode: _Name("_codecs", "encode"),
     **{kind: _Name("builtins", kind.__name__) for kind in (complex, bytearray, set, frozenset)},
+    Counter: _Name("collections", "Counter"),
 }
 
 
