@@ -99,6 +99,29 @@ def observe() -> Any:
 
 
 @pytest.fixture
+def calls() -> Callable:
+    """What is seen in the calls of `f`, two in each state of a world that texts set up and change."""
+
+    def run(setup: str, function: str, changes: str, compile: Callable) -> list:
+        rushlight.manual_seed(0)
+        world = {"torch": rushlight, "b": None}
+        exec(setup, world)
+        exec(function, world)
+        f, seen = compile(world["f"]), []
+        for change in ["pass", *changes.split(" | ")]:
+            exec(change.strip(), world)
+            for _ in range(2):
+                x = rushlight.tensor([1.0, -2.0, 4.0])
+                try:
+                    seen.append(observed([f(x), x]))
+                except Exception as error:
+                    seen.append((type(error).__name__, str(error)))
+        return seen
+
+    return run
+
+
+@pytest.fixture
 def graph_of() -> Any:
     """The graph of a call, captured but not run."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import rushlight as torch
-
 # what it sets up; the function; what happens between calls (separated by bars)
 PLACES = {
     "constructor of a named tuple": (
@@ -73,23 +71,7 @@ PLACES = {
 }
 
 
-def run(setup, function, changes, compile, observe):
-    """What is seen in the calls, two in each state of the world."""
-    world = {"torch": torch}
-    exec(setup, world)
-    exec(function, world)
-    f, seen = compile(world["f"]), []
-    for change in ["pass", *changes.split(" | ")]:
-        exec(change.strip(), world)
-        for _ in range(2):
-            try:
-                seen.append(observe(f(torch.tensor([1.0, -2.0, 4.0]))))
-            except Exception as error:
-                seen.append((type(error).__name__, str(error)))
-    return seen
-
-
 @pytest.mark.parametrize("place", PLACES)
-def test_place(place, check, observe):
-    expected = run(*PLACES[place], lambda fn: fn, observe)
-    assert run(*PLACES[place], check.compile, observe) == expected
+def test_place(place, check, calls):
+    expected = calls(*PLACES[place], lambda fn: fn)
+    assert calls(*PLACES[place], check.compile) == expected

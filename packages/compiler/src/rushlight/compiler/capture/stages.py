@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.leaves import settled
+from rushlight.compiler.graph import ir
 from rushlight.compiler.graph.ir import Graph, Node, Value
 from rushlight.core.op import prims
 
@@ -99,10 +100,9 @@ class Stages:
 
     def outdated(self, value: Any) -> bool:
         """Has a call changed memory that holds a value, so that a backward pass which needs it is an error?"""
-        while isinstance(value, Value) and value.node is not None and value.node.op.kind == "view":
-            value = value.node.inputs[0]
         if not self.changes or not isinstance(value, Value):
             return False
+        value = ir.root(value)
         if any(past.value is value for held in self.held for past in self.past[held]):
             return True
         tracer, start = self.stored.get(value, (self.recorder.by_value.get(value), self.births.get(value, 0)))
