@@ -17,9 +17,11 @@ def digamma(x):
         return math.copysign(math.inf, -x)
     result = 0.0
     if x < 0.0:
-        fraction = x % 1.0  # not math.floor, whose result is an integer of 64 bits in compiled code
+        fraction = -(-x % 1.0)  # exact; the remainder of a tiny negative number would be 1
         if fraction == 0.0:
             return math.nan
+        if fraction < -0.5:
+            fraction += 1.0
         result = -math.pi / math.tan(math.pi * fraction)
         x = 1.0 - x
     while x < 10.0:
