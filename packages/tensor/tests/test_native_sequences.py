@@ -171,6 +171,22 @@ def test_branches_are_those_of_the_operands():
     assert found is plan, "what is never done natively"
 
 
+def test_constant_arrays_are_shared_where_nobody_writes_them_and_never_large():
+    x, out = rushlight.ones(30, 30), meta(rushlight.float32, (30, 30))
+    shared = np.lib.stride_tricks.sliding_window_view(np.arange(59, dtype=np.float32), 30)[::-1]
+    own = np.arange(900, dtype=np.float32).reshape(30, 30)
+    for constant, is_shared in ((shared, True), (own, False)):
+        plan, found = _native(lambda x, a=constant: x * a, [x], out)
+        assert type(found) is BUILTIN and (found.__self__[-1][0] is constant) is is_shared
+        assert found(x).tolist() == constant.tolist()
+    large = np.ones((40, 40), np.float32)
+    plan, found = _native(lambda x: x * large, [rushlight.ones(40, 40)], meta(rushlight.float32, (40, 40)))
+    assert found is plan
+    for diagonal in (-40, -2, 0, 3, 40):
+        assert x.tril(diagonal).tolist() == np.tril(x.numpy(), diagonal).tolist()
+        assert x[:3].triu(diagonal).tolist() == np.triu(x[:3].numpy(), diagonal).tolist()
+
+
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.float64])
 def test_losses_of_classes(reduction, dtype):

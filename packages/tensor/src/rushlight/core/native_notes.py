@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.core.native_loops import inner_loop
@@ -16,6 +17,7 @@ from rushlight.kernels.layout import merge_dims
 _NUMBERS = (bool, int, float)
 _FOLDS = {np.add: "f", np.maximum: "fiu", np.minimum: "fiu", np.logical_and: "b", np.logical_or: "b"}
 _MOST_STEPS = 96
+_MOST_BYTES = 4096  # that a plan keeps of a constant array
 
 
 class Untraced(Exception):
@@ -180,8 +182,13 @@ class Notes:
     def _value(self, x: Any, dtype: np.dtype) -> Traced:
         """An operand of a step, in the dtype of its loop."""
         if isinstance(x, np.ndarray) and x.ndim:
-            self.arrays.append(np.array(x, order="C"))
-            x = Traced(self, ("array", len(self.arrays) - 1), x.dtype, x.shape)
+            if x.flags.writeable:  # what is read-only stays as it is, and many plans may share it
+                x = np.array(x, order="C")
+            first, beyond = byte_bounds(x)
+            if beyond - first > _MOST_BYTES:
+                raise Untraced
+            self.arrays.append(x)
+            x = Traced(self, ("array", len(self.arrays) - 1), x.dtype, x.shape, x.strides)
         if isinstance(x, Traced):
             if x.dtype != dtype:
                 raise Untraced

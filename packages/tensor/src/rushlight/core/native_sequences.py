@@ -97,7 +97,7 @@ def _build(plan: Callable, notes: Notes, given: Sequence[tuple], made: tuple, ou
     for step, values in notes.steps:
         own = [w for place, *steps in values for w in (numbers[place], *steps)]
         words += [*own, *(0,) * (q.STEP - len(own)), *step, *(0,) * (q.STEP_WORDS - q.STEP - len(step))]
-    return native_function(c.SEQUENCE, plan, tuple(words), *outs, dims, given, notes.steps, notes.arrays)
+    return native_function(c.SEQUENCE, plan, tuple(words), *outs, dims, given, notes.arrays)
 
 
 def _reach(m: Meta) -> int:
