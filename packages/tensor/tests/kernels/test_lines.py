@@ -35,13 +35,15 @@ def everything_is_large():
 
 
 @pytest.mark.parametrize("shape, dim", [
-    ((5, 200), 1), ((5, 64), 1), ((3, 37, 19), 1), ((70, 10), 1), ((70, 3), 0),
+    ((5, 200), 1), ((5, 64), 1), ((3, 37, 19), 1), ((70, 10), 1), ((70, 3), 0), ((30, 500), 1), ((9, 2100), 1),
     ((1, 1), 1), ((0, 4), 1), ((4, 1), 0),
 ])  # fmt: skip
 def test_every_loop_does_what_the_program_says(shape, dim):
     plain = RNG.standard_normal(shape, np.float32)
     w = RNG.standard_normal([1 if d == dim else size for d, size in enumerate(shape)], np.float32)
-    for x in (plain, np.flip(plain)) if len(shape) == 3 else (plain,):
+    across, apart = np.asfortranarray(plain), np.repeat(plain, 2, axis=-1)[..., ::2]
+    same = [np.broadcast_to(plain[:1], shape), np.broadcast_to(plain[:, :1], shape)]
+    for x in (plain, np.flip(plain), across, apart, *same):
         y, total = np.empty(shape, np.float32), np.empty(w.shape, np.float32)
         lines.run(PROGRAM, (dim,), (y, total), (x, w), x.dtype)
         expected = (x * w).sum(dim, keepdims=True, dtype=np.float64)

@@ -24,8 +24,8 @@ Two loops are printed from it, by where neighbours are in memory:
   more vector of `TAIL` that reaches back over elements done before, which are masked out where that matters: a scalar
   rest would take longer than the line;
 - columns: neighbouring lines lie side by side, each lane has its own. The values of a strip of lines are arrays on the
-  stack, and a strip is narrow enough for its lines to stay in the cache from pass to pass. Short lines that lie in one
-  piece go this way too, `tiled`: copied to the stack and back, where they are turned to lie side by side.
+  stack, and a strip is narrow enough for its lines to stay in the cache from pass to pass. Lines that do not lie side
+  by side in all operands go this way too, `tiled`: copied to the stack and back, where they are turned to do so.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ BLOCK = 2048  # elements of a row that are summed in the compute type
 TAIL = 64  # LLVM takes up to 4 vectors of 16 float32 at a time, and the rest one by one
 WIDTH = 512  # most lines in a strip
 ROWS = 16  # elements of a column that are summed in the compute type
-TILE = 64  # most lines and elements along them of a tile
+TILE = 1 << 14  # most elements of a tile
+TILE_WIDTH = 64  # most lines of a tile
 
 
 def _exp_term(x: Any) -> Any:
@@ -91,13 +92,13 @@ class LineProgram:
 
 @dataclass(frozen=True, slots=True)
 class LineLoop:
-    """How a program walks: by `columns` or rows; `unit` says of each element operand whether its lanes are
-    neighbours."""
+    """How a program walks: by `columns` or rows; `apart` says how far each operand's lanes lie apart: 1, 0 where all
+    are the same element, None where the loop is to find out."""
 
     program: LineProgram
     dtype: np.dtype
     columns: bool
-    unit: tuple[bool, ...]
+    apart: tuple[int | None, ...]
     tiled: bool = False
 
     @property
@@ -162,13 +163,12 @@ def _names(text: str) -> set[str]:
 
 def _index(loop: LineLoop, name: str, lane: str, element: str) -> str:
     """The place of an element; `lane` and `element` count lines and along them."""
-    unit = loop.unit[loop.operands.index(name)]
+    step = "lane" if loop.columns or name in loop.program.each else "step"
+    along = lane if step == "lane" else element
+    inner = {0: "", 1: f" + {along}", None: f" + {along} * {name}_{step}"}[loop.apart[loop.operands.index(name)]]
     if name in loop.program.each:
-        return f"{name}_line + {lane}" if unit and loop.columns else f"{name}_line + {lane} * {name}_lane"
-    if loop.columns:
-        inner = lane if unit else f"{lane} * {name}_lane"
-        return f"{name}_at + {element} * {name}_step + {inner}"
-    return f"{name}_at + {element if unit else f'{element} * {name}_step'}"
+        return f"{name}_line{inner}"
+    return f"{name}_at + {element} * {name}_step{inner}" if loop.columns else f"{name}_at{inner}"
 
 
 def _loads(loop: LineLoop, names: set[str], lane: str, element: str, written: set[str]) -> list[str]:
@@ -177,7 +177,7 @@ def _loads(loop: LineLoop, names: set[str], lane: str, element: str, written: se
         if name in names:
             read = "scratch_load" if name in written else "load"
             if loop.tiled and name not in loop.program.each:
-                lines.append(f"{name} = scratch_load({name}_tile, {element} * u64({TILE}) + {lane} - left)")
+                lines.append(f"{name} = scratch_load({name}_tile, {element} * width + {lane} - left)")
                 continue
             raw = f"{name}_raw" if loop.compute != loop.dtype and name not in loop.program.each else name
             lines.append(f"{raw} = {read}({name}_data, {_index(loop, name, lane, element)})")
@@ -195,7 +195,7 @@ def _stores(
         if name in names:
             value = name
             if loop.tiled and name not in loop.program.each:
-                lines.append(f"scratch_store({name}_tile, {element} * u64({TILE}) + {lane} - left, {name})")
+                lines.append(f"scratch_store({name}_tile, {element} * width + {lane} - left, {name})")
                 continue
             if name not in loop.program.integers and name not in loop.program.each and loop.compute != loop.dtype:
                 steps, (value,) = emit(build_program(lambda e: e, [loop.compute], [loop.dtype]), [name], f"{name}_n")
@@ -249,7 +249,7 @@ def _element(loop: LineLoop, p: Pass, lane: str, element: str, back: set[str], t
 
 def _rows(loop: LineLoop) -> list[str]:
     program, back = loop.program, _read_back(loop.program)
-    long = all(unit for unit, name in zip(loop.unit, loop.operands, strict=True) if name not in program.each)
+    long = all(loop.apart[k] is not None for k, name in enumerate(loop.operands) if name not in program.each)
     lines = _offsets(loop, "line", "line", None, "u64(0)", "rank")
     lines += [f"{name} = {start}" for name, start in program.values]
     lines += _loads(loop, set(program.each) & set(program.ins), "u64(0)", "u64(0)", set())
@@ -293,28 +293,26 @@ def _columns(loop: LineLoop) -> list[str]:
     lines += ["left = strip * width", "right = min(left + width, lanes)"]
     if loop.tiled:
         kind = {name: "i64" if name in program.integers else "C" for name in elements}
-        head += [f"    {name}_tile = stack_array({kind[name]}, {TILE * TILE})" for name in elements]
+        head += [f"    {name}_tile = stack_array({kind[name]}, {TILE})" for name in elements]
         lines += [f"{name}_at = {name}_line" for name in elements]
-        lines += _turned(loop, [name for name in elements if name in program.ins], True)
+        lines += [line for name in elements if name in program.ins for line in _turned(loop, name, True)]
     if program.values:
         lines += ["for lane in range(left, right):"]
         lines += [f"    scratch_store({name}_kept, lane - left, {start})" for name, start in program.values]
     for p in program.passes:
         lines += _column_pass(loop, p, list(kinds))
     if loop.tiled:
-        lines += _turned(loop, [name for name in elements if name in program.outs], False)
+        lines += [line for name in elements if name in program.outs for line in _turned(loop, name, False)]
     return [*head, "    for task in range(lo, hi):", *_indent(lines, 2)]
 
 
-def _turned(loop: LineLoop, names: list[str], load: bool) -> list[str]:
-    """Copy a strip of short lines into the tiles, or back."""
+def _turned(loop: LineLoop, name: str, load: bool) -> list[str]:
+    """Copy a strip of an operand's lines into its tile, or back."""
     plain = replace(loop, tiled=False)
-    if not names:
-        return []
-    if load:
-        lines = _loads(plain, set(names), "lane", "j", set()) + _stores(loop, set(names), "lane", "j", set(), all=True)
-    else:
-        lines = _loads(loop, set(names), "lane", "j", set()) + _stores(plain, set(names), "lane", "j", set())
+    source, target = (plain, loop) if load else (loop, plain)
+    lines = _loads(source, {name}, "lane", "j", set()) + _stores(target, {name}, "lane", "j", set(), all=True)
+    if loop.apart[loop.operands.index(name)] is not None:
+        return ["for j in range(n):", "    for lane in range(left, right):", *_indent(lines, 2)]
     return ["for lane in range(left, right):", "    for j in few(n):", *_indent(lines, 2)]
 
 

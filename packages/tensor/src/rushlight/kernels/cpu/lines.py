@@ -20,7 +20,7 @@ from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.half import BFLOAT16, FLOAT16, storage_dtype
 from rushlight.kernels.layout import as_words, plan_layout
-from rushlight.kernels.line_source import TAIL, TILE, WIDTH, LineLoop, LineProgram, line_source
+from rushlight.kernels.line_source import TAIL, TILE, TILE_WIDTH, WIDTH, LineLoop, LineProgram, line_source
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64), FLOAT16, BFLOAT16)
 # Fewer neighbouring lines than this are not worth going side by side.
@@ -68,19 +68,18 @@ def plan(
     fold = plan_layout([shape[d] for d in dims], [[strides[k][d] for d in dims] for k in element])
     steps = {k: fold.strides[at] for at, k in enumerate(element)}
     n, lanes = fold.sizes[-1], keep.sizes[-1]
-    beside = all(steps[k][-1] == 1 for k in element)
+    beside = all(steps[k][-1] in (0, 1) for k in element)
     columns = lanes >= NARROW and not (beside and n >= TAIL)
-    unit = tuple(
-        [
-            keep.strides[k][-1] == 1 if columns else k in steps and steps[k][-1] == 1 and n >= TAIL
-            for k in range(len(names))
-        ]
-    )
-    tiled = columns and beside and fold.rank == 1 and n <= TILE
-    loop = LineLoop(program, dtype, columns, unit, tiled)
+    along = [keep.strides[k] if columns else steps.get(k, (None,)) if n >= TAIL else (None,) for k in range(len(names))]
+    apart = tuple([own[-1] if own[-1] in (0, 1) else None for own in along])
+    tiled = columns and fold.rank == 1 and n <= TILE // NARROW and any(apart[k] is None for k in element)
+    loop = LineLoop(program, dtype, columns, apart, tiled)
     elements = math.prod(fold.sizes)
     fitting = STRIP_BYTES // (elements * dtype.itemsize * len(element)) // 16 * 16
-    width = TILE if tiled else min(WIDTH, max(16, fitting))
+    if tiled:
+        width = TILE_WIDTH if n <= TILE // TILE_WIDTH else TILE // n // NARROW * NARROW
+    else:
+        width = min(WIDTH, max(16, fitting))
     strips = -(-lanes // width)
     outer = keep.sizes[:-1] if columns else keep.sizes
     parts = fold.sizes[:-1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, lines, native
+from rushlight.kernels.cpu import allocator, lines
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.line_source import LineProgram, Pass
 
@@ -145,7 +145,7 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`output * (grad - sum(grad * output))`."""
     if lines.fits(output) and grad.dtype == output.dtype:
-        return _lines(_SOFTMAX_BACKWARD, axis, native.dense(grad), output)
+        return _lines(_SOFTMAX_BACKWARD, axis, grad, output)
     output = _wide(output)
     result = _wide(grad) * output
     total = result.sum(axis=axis, keepdims=True)
@@ -156,7 +156,7 @@ def softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndar
 def log_softmax_backward(grad: np.ndarray, output: np.ndarray, axis: int) -> np.ndarray:
     """`grad - exp(output) * sum(grad)`."""
     if lines.fits(output) and grad.dtype == output.dtype:
-        return _lines(_LOG_SOFTMAX_BACKWARD, axis, native.dense(grad), output)
+        return _lines(_LOG_SOFTMAX_BACKWARD, axis, grad, output)
     grad = _wide(grad)
     result = np.exp(_wide(output))
     result *= grad.sum(axis=axis, keepdims=True)
