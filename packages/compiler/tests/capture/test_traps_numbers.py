@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import rushlight as torch
 
 
@@ -141,3 +143,45 @@ def test_a_place_that_leaves_the_tensor(check):
         return seen
 
     check(scenario)
+
+
+# what it sets up; the function; what happens between calls; in how many variants
+EXPRESSIONS = {
+    "rate of a step": (
+        "import math; n = 0",
+        "def f(x): return x * (0.1 * (n + 1) / 5 if n < 5 else 0.05 * (1 + math.cos(math.pi * (n - 5) / 10)))",
+        "n = 1 | n = 2 | n = 3 | n = 6 | n = 7 | n = 8 | n = 2.5 | n = True | n = 4", 5),
+    "the smaller of two rates": (
+        "n = 0; most = 0.9", "def f(x): return x * min(most, (1 + n) / (10 + n)), n",
+        "n = 3 | n = 7 | n = 200 | n = 300 | most = 0.01 | most = float('nan') | n = -10 | n = -11 | n = 4", None),
+    "functions that raise for some numbers": (
+        "import math; a = 0.5", "def f(x):\n    try: return x * math.log(a) + math.sqrt(a) / a\n"
+        "    except ValueError: return x\n    except ZeroDivisionError: return x + 1",
+        "a = 2.0 | a = 0.25 | a = 0.0 | a = -1.0 | a = 3.0 | a = float('inf') | a = 4.0", None),
+    "powers": (
+        "a = 0.5; k = 2", "def f(x): return x * a ** k + 0.5 ** k, type(a ** k)",
+        "a = 0.25; k = 3 | a = 2.0 | k = -1 | a = -2.0; k = 0.5 | k = 3 | a = 0.0; k = -1 | a = 0.5 | "
+        "a = 1e200; k = 9", None),
+    "rounded numbers": (
+        "import math; e = 0.5", "def f(x): return x + int(e / 10) * math.ceil(e), round(e, 1), round(e), e // 3, e % 3",
+        "e = 1.5 | e = 2.5 | e = 25.25 | e = -7.5 | e = -0.25 | e = float('inf') | e = 2.75 | e = -0.0", None),
+    "a decay by whole steps": (
+        "n = 0", "def f(x): return x * 0.1 ** (n / 10) * abs(-0.5 - n / 4)",
+        "n = 1 | n = 2 | n = 3 | n = 40 | n = 5 | n = 6.0 | n = -8 | n = 9", 3),
+    "comparisons with infinity and whole numbers": (
+        "best = float('inf'); v = 0.5; n = 3", "def f(x): return x * v if v < best else x + (v >= n) * v, v == n",
+        "v = 1.5 | v = 2.5; best = 2.0 | v = 3.0 | v = 3.5 | n = 4 | n = 5 | v = True | v = float('nan') | "
+        "v = -0.0", None),
+    "numbers whose text is seen": (
+        "a = 0.5", "def f(x): return x, f'{a * 2:.2f}', str(-a), bool(a - 1.5)",
+        "a = 1.5 | a = 2.5 | a = 0.0 | a = -0.0 | a = 1.5", None),
+}
+
+
+@pytest.mark.parametrize("place", EXPRESSIONS)
+def test_expressions_of_changing_numbers(place, check, calls):
+    *texts, variants = EXPRESSIONS[place]
+    expected = calls(*texts, lambda fn: fn)
+    assert calls(*texts, check.compile) == expected
+    if variants is not None:
+        assert sum(state.captures for state in check.states) == variants, [s.recompiles for s in check.states]

@@ -47,6 +47,7 @@ class Builder:
         self.outputs: list[GraphValue] = []
         self.owner: dict[GraphValue, Tracer | None] = {}
         self.sources: dict[Source, str] = {}
+        self.early: dict[str, str] = {}  # names of expressions that may raise: they are looked at with the guards
         self.made: dict[int, str] = {}
         self.memory: dict[int, tuple[str, int]] = {}  # outputs that are a tensor's memory, and after how many calls
         self.changed: set[GraphValue] = set()  # outputs whose version is set afterwards
@@ -59,7 +60,8 @@ class Builder:
     def source(self, source: Source | Derived) -> str:
         """The name of a value that is read before the graph runs; filled in when the guards are written."""
         if isinstance(source, Derived):
-            return source.write(self.source)
+            text = source.write(self.source)
+            return self.early.setdefault(text, f"x{len(self.early)}") if source.fails else text
         if type(source) is Early:
             return source.name
         if source.step == "const":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rushlight.compiler.capture import opcodes, regions, state
 from rushlight.compiler.capture.alias import require_aliasing
+from rushlight.compiler.capture.derived import Asked
 from rushlight.compiler.capture.effects import Epilogue
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.guard_codegen import MISS, GuardWriter, Writer, conditions
@@ -15,7 +17,7 @@ from rushlight.compiler.capture.randomness import Draws
 from rushlight.compiler.capture.semantics import call
 from rushlight.compiler.capture.session import Session
 from rushlight.compiler.capture.sizes import Place, Policy, Sizes
-from rushlight.compiler.capture.source import SourceTree, forget_examples
+from rushlight.compiler.capture.source import SourceTree, forget_examples, path
 from rushlight.compiler.capture.tensors import Tracer
 from rushlight.compiler.capture.transforms import dropped
 from rushlight.compiler.capture.value import Obj, Value
@@ -162,7 +164,7 @@ def _entry(session: Session, writer: Writer, epilogue: Epilogue, result: str, pl
     namespace = dict(writer.held)
     exec(compile(source, f"<compiled {getattr(plan.fn, '__name__', 'call')}>", "exec"), namespace)
     forget_examples(session.tree)
-    why = _explainer(session.tree, len(plan.args), tuple(plan.kwargs), session.sizes)
+    why = _explainer(session.tree, len(plan.args), tuple(plan.kwargs), session.sizes, session.asked)
     entry = Entry(namespace["entry"], session.recorder.graph, [part.graph for part, _ in epilogue.later], source, why,
                   session.sizes, session.decisions.path, session.tree)
     if native:
@@ -197,8 +199,8 @@ class Reason(NamedTuple):
     changed: str | None = None
 
 
-def _explainer(tree: SourceTree, count: int, names: tuple[str, ...],
-               sizes: Sizes) -> Callable[[tuple, dict], Reason]:
+def _explainer(tree: SourceTree, count: int, names: tuple[str, ...], sizes: Sizes,
+               asked: list[Asked]) -> Callable[[tuple, dict], Reason]:
     """A slow twin of the guard that says which check fails; written only when somebody asks."""
     made: list[Callable] = []
 
@@ -209,7 +211,10 @@ def _explainer(tree: SourceTree, count: int, names: tuple[str, ...],
             writer.line("if True:")
             guards = GuardWriter(writer, lambda reason: f"return {writer.hold(reason)}", Reason)
             guards.write(tree, count, names)
-            for condition, text in sizes.conditions(guards.name_of.__getitem__):
+            writer.held["math"] = math
+            name = guards.name_of.__getitem__
+            for condition, text in [*((x.condition(name), f"not {x.condition(path)}") for x in asked),
+                                    *sizes.conditions(name)]:
                 writer.line(f"if not ({condition}): return {writer.hold(Reason(text))}", 2)
             writer.line("return None")
             exec(compile("\n".join(writer.lines), "<guard>", "exec"), writer.held)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from rushlight.compiler.capture.errors import Abort
@@ -16,16 +16,18 @@ Name = Callable[[Source], str]
 
 class Derived:
     """An expression over sources whose values are not fixed. Whole numbers are symbols; `sym` is None for floats, of
-    which `fraction` is one that graphs can hold, where it is computed from sizes alone.
+    which `fraction` is one that graphs can hold, where it is computed from sizes alone. One that `fails` raises for
+    some numbers.
     """
 
-    __slots__ = ("roots", "write", "sym", "wanted", "fraction")
+    __slots__ = ("roots", "write", "sym", "wanted", "fraction", "fails")
 
     step = "derived"
 
     def __init__(self, roots: tuple[Source | Sym, ...], write: Callable[[Name], str], sym: Sym | None = None,
-                 fraction: SymFloat | None = None) -> None:
+                 fraction: SymFloat | None = None, fails: bool = False) -> None:
         self.roots, self.write, self.sym, self.wanted, self.fraction = roots, write, sym, False, fraction
+        self.fails = fails
 
     def check_type(self) -> None:
         """It is checked already."""
@@ -40,6 +42,19 @@ class Derived:
             return
         for root in self.roots:
             fix(root)
+
+
+class Asked(NamedTuple):
+    """What a program wanted to know of an expression over numbers that stay open, and what it found."""
+
+    roots: tuple[Source | Sym, ...]
+    write: Callable[[Name], str]
+    value: Any
+
+    def condition(self, name: Name) -> str:
+        """What a call must agree with, as Python source."""
+        found = self.write(name)
+        return f"({found}) is {self.value}" if type(self.value) is bool else f"repr({found}) == {repr(self.value)!r}"
 
 
 def fix(root: Source | Sym) -> None:

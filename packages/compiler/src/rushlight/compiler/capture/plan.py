@@ -75,6 +75,10 @@ class Run:
             if any(a.origin[1] is None and a.number not in numbers for a in facts.roots(guard[0])):
                 text = facts.guard_text(guard, lambda atom: place(atom, name))
                 lines.append(f"if not ({text}): return MISS")
+        asked = dict.fromkeys([x.condition(name) for x in self.session.asked])
+        lines += [f"if not ({text}): return MISS" for text in asked]
+        lines += [f"{made} = {text}" for text, made in self.epilogue.early.items()]
+        writer.held["math"] = math
         if self.sized:
             key = [f"{name(source)}._meta" for source in self.sizes.inputs]
             key += [name(source_of(atom)) for atom in self.numbers]
@@ -96,7 +100,7 @@ class Run:
         """Add the draws and the call; a failure there leaves everything as it was."""
         counters: Any = "sized.counters" if self.sized else self.plan.counters
         writer.held.update(take=default_generator.take, draw=draw, give_back=give_back, scalar=scalar,
-                           fallback=self.plan.fallback, Mismatch=Mismatch, math=math,
+                           fallback=self.plan.fallback, Mismatch=Mismatch,
                            eagerly=partial(_eagerly, getattr(self.plan.fn, "__qualname__", "a call")))
         outside = self.session.outside
         for line in outside.lines(self.epilogue):

@@ -16,9 +16,10 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, Generato
 from typing import Any
 
 import rushlight.core.dtypes as dtypes
-from rushlight.compiler.capture import allow, control, late, unsized
+from rushlight.compiler.capture import allow, control, late, symbolic, unsized
 from rushlight.compiler.capture.decisions import Decisions
 from rushlight.compiler.capture.deferred import Deferred
+from rushlight.compiler.capture.derived import Asked, Derived
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.gradients import Gradients
 from rushlight.compiler.capture.outside import Outside
@@ -78,6 +79,7 @@ class Session:
         self.class_writes: set[str] = set()  # names of attributes of classes among them
         self.regions: list[Any] = []  # autocast regions that are open, the innermost last
         self.outer_regions = 0  # how many of them stand for those around the call
+        self.asked: list[Asked] = []
         self.settings: list[tuple[Callable[[], Any], Any]] = []  # functions that must go on giving an object
         self.checkpointed: list[Any] = []  # values that must not be changed in place, on pain of an error
         self.foreign: list[tuple[ListV, list]] = []  # lists that stand for ones which a deferred call makes
@@ -148,6 +150,8 @@ class Session:
     def guard_value(self, obj: Any, source: Source) -> None:
         """Make the program depend on an immutable object."""
         kind = type(obj)
+        if type(source) is Derived and symbolic.asked(self, source, obj):
+            return
         if kind in BY_VALUE:
             if kind is float and math.isnan(obj) or kind is complex and obj != obj:
                 raise Abort("control over a NaN")

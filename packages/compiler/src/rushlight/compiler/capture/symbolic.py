@@ -1,10 +1,11 @@
 """Numbers that change from call to call: counters, learning rates.
 
 A first capture fixes every number that it looks at. One that has changed when the next capture reads it stays open, see
-`rushlight.compiler.capture.sizes`: sums, differences and products of open numbers are written into the entry as
-expressions, and where one meets a tensor it becomes a 0-dimensional input of the graph. Whole numbers are symbols: they
-may be compared, divided and given to functions of the framework as sizes are. Any other use looks at the value after
-all, which fixes it again.
+`rushlight.compiler.capture.sizes`: what arithmetic and the functions of `math` make of open numbers is written into the
+entry as expressions, and where one meets a tensor it becomes a 0-dimensional input of the graph. Whole numbers are
+symbols: they may be compared, divided and given to functions of the framework as sizes are. What is asked of floats,
+`lr < 0.1` or `int(epoch / 10)`, is asked again in each call, and must come out as it did. Any other use looks at the
+value after all, which fixes it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.capture.derived import Derived, derived, fix
+from rushlight.compiler.capture.derived import Asked, Derived, derived, fix
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value, constant
@@ -28,6 +29,8 @@ from rushlight.core.tensor import Tensor, wrap
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _WHOLE = {**_OPERATORS, "//": operator.floordiv, "%": operator.mod}
+_RELATIONS = {operator.lt: "<", operator.le: "<=", operator.eq: "==", operator.ne: "!=", operator.gt: ">",
+              operator.ge: ">="}
 
 
 def opened(number: float, source: Source) -> Obj:
@@ -64,11 +67,56 @@ def _whole(session: Any, value: Value) -> Any:
 
 
 def compared(session: Any, function: Callable, a: Value, b: Value) -> Value | None:
-    """The result of a comparison of an open whole number with another; None when it is another case."""
-    if symbol(a) is None and symbol(b) is None:
+    """The result of a comparison of an open number with another; None when it is another case."""
+    if symbol(a) is not None or symbol(b) is not None:
+        x, y = _whole(session, a), _whole(session, b)
+        if x is not None and y is not None:
+            return constant(function(x, y))
+    if not _numbers(a, b):
         return None
-    x, y = _whole(session, a), _whole(session, b)
-    return None if x is None or y is None else constant(function(x, y))
+    left, right, text = _written(a), _written(b), _RELATIONS[function]
+    return _ask(session, lambda name: f"{left(name)} {text} {right(name)}", function(a.obj, b.obj), a, b)  # type: ignore[attr-defined]
+
+
+def _numbers(*values: Any) -> bool:
+    """Are these plain numbers of which one is open?"""
+    return any(map(is_open, values)) and all(isinstance(x, Obj) and type(x.obj) in (int, float, bool) for x in values)
+
+
+def _written(value: Any) -> Callable[[Any], str]:
+    """The expression of a number; one that is not open is fixed."""
+    if is_open(value):
+        return value.source.write
+    if value.source is not None:
+        fix(value.source)
+    if value.obj in (math.inf, -math.inf):
+        return lambda name: f"float({str(value.obj)!r})"
+    return _literal(value.obj)
+
+
+def _roots(*values: Any) -> tuple:
+    return tuple(dict.fromkeys(root for x in values if is_open(x) for root in x.source.roots))
+
+
+def _ask(session: Any, write: Callable[[Any], str], found: Any, *values: Value) -> Obj:
+    """What an expression over open numbers gives, in all calls that a program is for."""
+    if found != found:
+        raise Abort("control over a NaN")
+    if session.exports:  # a program of its own asks nothing
+        for root in _roots(*values):
+            fix(root)
+    else:
+        session.asked.append(Asked(_roots(*values), write, found))
+    return constant(found)
+
+
+def asked(session: Any, source: Derived, found: Any) -> bool:
+    """Make the program depend on what an expression gives, not on the numbers in it; False for a mere number."""
+    bare: Any = source.write(lambda root: root)  # type: ignore[arg-type, return-value]
+    if source.sym is not None or bare is source.roots[0]:
+        return False
+    _ask(session, source.write, found, Obj(found, source))  # type: ignore[arg-type]
+    return True
 
 
 def arithmetic(session: Any, op: str, a: Value, b: Value) -> Value | None:
@@ -79,23 +127,37 @@ def arithmetic(session: Any, op: str, a: Value, b: Value) -> Value | None:
             return constant(_WHOLE[op](x, y))
     if op == "**" and symbol(a) is not None and type(power := _whole(session, b)) is int and 0 <= power <= 4:
         return constant(symbol(a) ** power)
-    function = _OPERATORS.get(op)
-    if op == "/" and ((divisor := _whole(session, b)) is not None and divisor != 0 or _positive(b)):
-        function = operator.truediv
-    if op == "**" and _positive(a) and type(b) is Obj and type(b.obj) is float:
-        function = operator.pow
-    if function is None or not all(isinstance(x, Obj) and type(x.obj) in (int, float) for x in (a, b)):
+    if not _numbers(a, b) or any(type(x.obj) is bool for x in (a, b)):
         return None
-    kinds = [type(x.source) is Derived for x in (a, b)]
-    if not any(kinds):
+    if op == "/":
+        safe = (divisor := _whole(session, b)) is not None and divisor != 0 or _positive(b)
+        return _made(operator.truediv, "({} / {})", not safe, a, b)
+    if op in _OPERATORS:
+        return _made(_OPERATORS[op], f"({{}} {op} {{}})", False, a, b)
+    if type(a.obj) is int is type(b.obj):
         return None
-    for x, open_ in zip((a, b), kinds):
-        if not open_ and x.source is not None:
-            fix(x.source)
-    roots = tuple(dict.fromkeys(r for x, open_ in zip((a, b), kinds) if open_ for r in x.source.roots))
-    left, right = (x.source.write if open_ else _literal(x.obj) for x, open_ in zip((a, b), kinds))
-    return Obj(function(a.obj, b.obj), Derived(roots, lambda name: f"({left(name)} {op} {right(name)})",
-                                               fraction=_fraction(function.__name__, a, b)))
+    if op == "**" and _positive(a) and type(b.obj) is float:
+        return _made(operator.pow, "({} ** {})", False, a, b)
+    if op == "**":  # which gives the same, but no complex numbers
+        return _made(math.pow, "math.pow({}, {})", True, a, b)
+    return _made(_WHOLE[op], f"({{}} {op} {{}})", True, a, b) if op in _WHOLE else None
+
+
+def _made(function: Callable, form: str, fails: bool, *values: Any) -> Value | None:
+    """What a function makes of numbers, as an expression; None where it raises for those of this call."""
+    try:
+        found = function(*[x.obj for x in values])
+    except (ArithmeticError, ValueError):
+        return None
+    writes = [_written(x) for x in values]
+    return Obj(found, Derived(_roots(*values), lambda name: form.format(*[write(name) for write in writes]),  # type: ignore[arg-type]
+                              fraction=None if fails else _fraction(function.__name__, *values),
+                              fails=fails or _fail(*values)))
+
+
+def _fail(*values: Any) -> bool:
+    """Is one of these an expression that raises for some numbers?"""
+    return any(is_open(x) and x.source.fails for x in values)
 
 
 def _positive(value: Value) -> bool:
@@ -123,24 +185,32 @@ def _hint(x: Any) -> int:
     return x.hint if isinstance(x, Sym) else x
 
 
-# Functions of one number that the expressions in an entry may call, and those that round it.
-_FUNCTIONS = {float: "float", math.sqrt: "math.sqrt", math.log: "math.log"}
-_ROUNDING = (int, math.floor, math.ceil)
+# Functions that the expressions in an entry may call, those that make more of positive numbers, and those that round.
+_FUNCTIONS = {float: "float", abs: "abs", round: "round"} | {getattr(math, name): f"math.{name}" for name in (
+    "sqrt log log2 log10 log1p exp expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow hypot "
+    "fabs fmod copysign degrees radians erf erfc").split()}
+_OF_POSITIVE = (float, int, math.sqrt, math.log, math.floor, math.ceil)
+_ROUNDING = {int: "int", round: "round", math.floor: "math.floor", math.ceil: "math.ceil", math.trunc: "math.trunc"}
 
 
-def applied(session: Any, function: Any, value: Value) -> Value | None:
-    """A function of an open number that is at least 0, such as `math.sqrt(n)` or `int(n / 2)`; None in other cases."""
-    if not is_open(value) or not (_positive(value) if symbol(value) is None else symbol(value) >= 0):
+def applied(session: Any, function: Any, *values: Value) -> Value | None:
+    """A function of numbers of which one is open, such as `math.sqrt(n)` or `int(n / 2)`; None in other cases."""
+    if not _numbers(*values):
         return None
-    if function in _ROUNDING:
-        ratio = as_ratio(number_of(value))
-        return None if ratio is None else constant(
-            -(-ratio[0] // ratio[1]) if function is math.ceil else ratio[0] // ratio[1])
-    if function not in _FUNCTIONS or function is math.log and not _positive(value):
+    value = values[0]
+    if len(values) == 1 and function in _OF_POSITIVE and (
+            _positive(value) if symbol(value) is None else symbol(value) >= 0):  # type: ignore[operator]
+        ratio = as_ratio(number_of(value)) if function in (int, math.floor, math.ceil) else None
+        if ratio is not None:
+            return constant(-(-ratio[0] // ratio[1]) if function is math.ceil else ratio[0] // ratio[1])
+        if function in _FUNCTIONS and (function is not math.log or _positive(value)):
+            return _made(function, f"{_FUNCTIONS[function]}({{}})", False, value)
+    if len(values) == 1 and type(value.obj) is float and function in _ROUNDING:  # type: ignore[attr-defined]
+        made = _made(function, f"{_ROUNDING[function]}({{}})", True, value)
+        return None if made is None else _ask(session, made.source.write, made.obj, value)  # type: ignore[attr-defined]
+    if function not in _FUNCTIONS or function in (abs, round) and type(value.obj) is not float:  # type: ignore[attr-defined]
         return None
-    write, name = value.source.write, _FUNCTIONS[function]
-    return Obj(function(value.obj), Derived(value.source.roots, lambda of: f"{name}({write(of)})",
-                                            fraction=_fraction(function.__name__, value)))
+    return _made(function, f"{_FUNCTIONS[function]}({', '.join(['{}'] * len(values))})", True, *values)
 
 
 def negative(value: Value) -> Value | None:
@@ -152,7 +222,7 @@ def negative(value: Value) -> Value | None:
         return None
     source = value.source  # type: ignore[attr-defined]
     return Obj(-value.obj, Derived(source.roots, lambda name: f"(-{source.write(name)})",  # type: ignore[attr-defined, arg-type]
-                                   fraction=_fraction("mul", value, constant(-1.0))))
+                                   fraction=_fraction("mul", value, constant(-1.0)), fails=source.fails))
 
 
 def _literal(number: int | float) -> Callable[[Any], str]:

@@ -95,7 +95,7 @@ def _pure(session: Session, fn: Any, args: Args, kwargs: Kwargs) -> Value:
         if symbol in compare.RICH:
             return compare.rich(session, symbol, *args)
         return compare.binary(session, symbol, *args, inplace=False)
-    if len(args) == 1 and not kwargs and (open_ := symbolic.applied(session, fn, args[0])) is not None:
+    if not kwargs and (open_ := symbolic.applied(session, fn, *args)) is not None:
         return open_
     if name == "prod" and len(args) == 1 and isinstance(args[0], TupleV) and symbolic.holds_symbols(args[0]):
         total: Value = constant(1)

@@ -82,7 +82,7 @@ def _pure(session: Session, cls: type, args: Args, kwargs: Kwargs) -> Value:
         if cls in (int, float) and len(args) == 1 and not kwargs:
             return late.item(session, args[0], cls)
         raise Abort(f"{cls.__name__} of a tensor")
-    if len(args) == 1 and not kwargs and (open_ := symbolic.applied(session, cls, args[0])) is not None:
+    if not kwargs and (open_ := symbolic.applied(session, cls, *args)) is not None:
         return open_
     if cls in (int, float, str, complex) and len(args) == 1:
         kind = session.type_of(args[0])

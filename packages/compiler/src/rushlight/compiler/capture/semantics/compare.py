@@ -202,9 +202,6 @@ def _equal_constants(session: Session, a: Value, b: Value) -> bool:
 
 def same_or_equal(session: Session, a: Value, b: Value) -> bool:
     """`a is b or a == b`, which is how containers compare their items."""
-    known = symbolic.compared(session, operator.eq, a, b)
-    if known is not None:
-        return container.truth(session, known)
     if symbolic.holds_symbols(a) or symbolic.holds_symbols(b):  # shapes: the same ones are equal
         return container.truth(session, rich(session, "==", a, b))
     if session.is_concrete(a) and session.is_concrete(b):

@@ -13,10 +13,12 @@ from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.functions import FunctionCall
 from rushlight.compiler.capture.semantics import attr, call, iterate, subgraphs
 from rushlight.compiler.capture.session import Session
+from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.state import grad_enabled, grad_mode
 from rushlight.compiler.capture.tracer import Tracer
 from rushlight.compiler.capture.value import NONE, ContextV, Obj, Special, TensorV, TupleV, Value, constant
 from rushlight.compiler.graph.functions import FUNCTION
+from rushlight.compiler.graph.symbolic import Sym
 from rushlight.core.op import prims
 
 Args = list[Value]
@@ -175,22 +177,25 @@ def _held(session: Session, ctx: ContextV) -> set[Any]:
     return found
 
 
-def _watched(session: Session) -> tuple[dict[Any, dict], set]:
+def _watched(session: Session) -> tuple[dict[Any, dict], set, int]:
     """Take the checks of all nodes away for a while, so that those of what is looked at from now on show."""
     checks = {node: node.checks for node in session.tree.nodes()}
     for node in checks:
         node.checks = {}
-    return checks, set(session.sizes.facts.guards)
+    return checks, set(session.sizes.facts.guards), len(session.asked)
 
 
-def _looked_at(session: Session, before: tuple[dict[Any, dict], set]) -> list[tuple[Any, tuple]]:
+def _looked_at(session: Session, before: tuple[dict[Any, dict], set, int]) -> list[tuple[Any, tuple]]:
     """The checks since then, all of them being in force again."""
-    checks, guards = before
+    checks, guards, asked = before
     facts = session.sizes.facts
     found = [(node, check) for node in session.tree.nodes() for check in node.checks]
     for node, earlier in checks.items():
         node.checks = earlier | node.checks
     numbers = [facts.roots(guard[0]) for key, guard in facts.guards.items() if key not in guards]
+    roots = [root for x in session.asked[asked:] for root in x.roots]
+    found += [(root, ("open",)) for root in roots if isinstance(root, Source)]
+    numbers += [facts.roots(root.terms) for root in roots if isinstance(root, Sym)]
     found += [(source_of(atom), ("open",)) for atoms in numbers for atom in atoms if atom.origin[1] is None]
     return found
 
