@@ -54,6 +54,15 @@ def test_indices_are_the_same_the_second_time(index, other):
         assert x[(..., *again)].tolist() == array[(..., *again)].tolist()
 
 
+def test_bools_are_no_integers_the_second_time():
+    x = rushlight.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
+    for correction, dim in ((True, 1), (False, 0)):
+        expected = x.std(correction)
+        for _ in range(3):
+            assert x.std(dim).ndim == 1
+        assert x.std(correction).tolist() == expected.tolist()
+
+
 def test_integers_out_of_range_are_refused_every_time():
     x = rushlight.zeros(2, 3)
     x[1, 2], x[1, 2]

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight
 from rushlight.core import native
-from rushlight.core.meta import meta
+from rushlight.core.meta import meta, of_number
 from rushlight.core.op import REGISTRY, plan_key
 from rushlight.core.tensor import wrap
 from rushlight.ops.normalization import layer_norm
@@ -169,6 +169,12 @@ def test_branches_are_those_of_the_operands():
         assert found(value).tolist() == plan(value).tolist() == expected.tolist()
     plan, found = _native(lambda x: x * 2 if np.square(x).sum() < 0 else -x, [x], out)
     assert found is plan, "what is never done natively"
+
+
+def test_numbers_are_rounded_where_python_rounds_them():
+    operands, out = [rushlight.ones(4), of_number(float)], meta(rushlight.float32, (4,))
+    plan, found = _native(lambda x, p: x * (1 - p), operands, out)
+    assert found is plan
 
 
 def test_constant_arrays_are_shared_where_nobody_writes_them_and_never_large():
