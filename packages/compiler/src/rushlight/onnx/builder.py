@@ -35,23 +35,29 @@ _RANDOM = frozenset(("RandomNormal", "RandomUniform", "RandomNormalLike", "Rando
 _CHOSEN = frozenset((dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint8))  # types of Where
 
 
+class Measured:
+    """What has the metadata of a tensor, if it is one of the program's."""
+
+    meta: Meta | None
+
+    @property
+    def shape(self) -> tuple:
+        """The sizes, of a value of the program."""
+        return self.meta.shape  # type: ignore[union-attr]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, of a value of the program."""
+        return self.meta.ndim  # type: ignore[union-attr]
+
+
 @dataclass(frozen=True)
-class Ref:
+class Ref(Measured):
     """A value of the ONNX graph; `meta` is that of the tensor which it stands for, if it is one of the program's."""
 
     name: str
     dtype: dtype
     meta: Meta | None = None
-
-    @property
-    def shape(self) -> tuple:
-        """The sizes, of a value of the program."""
-        return self.meta.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions, of a value of the program."""
-        return self.meta.ndim
 
 
 class Builder:

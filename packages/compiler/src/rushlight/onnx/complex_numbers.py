@@ -21,28 +21,18 @@ from rushlight.core.op import Op, meta_of
 from rushlight.kernels.complex_functions import FUNCTIONS, LIBRARY
 from rushlight.kernels.trace import Apply, Const, Input, Program, trace
 from rushlight.onnx import scalars
-from rushlight.onnx.builder import Builder, Ref
+from rushlight.onnx.builder import Builder, Measured, Ref
 from rushlight.onnx.table import PAIRS, Refused, pair_row
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Measured):
     """A complex value: its parts, and the metadata of the tensor which it stands for."""
 
     real: Ref
     imag: Ref
     dtype: dtype
     meta: Meta | None = None
-
-    @property
-    def shape(self) -> tuple:
-        """The sizes."""
-        return self.real.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.real.ndim
 
 
 Value = Ref | Pair
@@ -51,11 +41,6 @@ Value = Ref | Pair
 def pair(real: Ref, imag: Ref, m: Meta | None = None) -> Pair:
     """The complex value with these parts."""
     return Pair(_of(real, m), _of(imag, m), real.dtype.to_complex(), m)
-
-
-def of_parts(real: Ref, imag: Ref) -> Pair:
-    """The complex value with these parts."""
-    return pair(real, imag)
 
 
 def _of(part: Ref, m: Meta | None) -> Ref:
@@ -185,14 +170,20 @@ def _view_as_complex(o: Builder, x: Ref) -> Pair:
 @pair_row("complex")
 def _complex(o: Builder, real: Ref, imag: Ref) -> Pair:
     shape = o.Shape(o.Add(real, imag))
-    return of_parts(*[o.Expand(x, shape) for x in (real, imag)])
+    return pair(o.Expand(real, shape), o.Expand(imag, shape))
 
 
 @pair_row("convert")
 def _convert(o: Builder, x: Value, *, dtype: dtype, device: Any, layout: Any) -> Value:
     if not dtype.is_complex:
         return o.cast(parts_of(o, x, dtype)[0], dtype)
-    return of_parts(*[o.cast(part, dtype.to_real()) for part in parts_of(o, x, dtype.to_real())])
+    return _cast(o, x, dtype)
+
+
+def _cast(o: Builder, x: Any, kind: dtype) -> Pair:
+    """A value as a complex one of this dtype."""
+    real, imag = [o.cast(part, kind.to_real()) for part in parts_of(o, x, kind.to_real())]
+    return pair(real, imag)
 
 
 # Elementwise functions
@@ -212,8 +203,7 @@ def _elementwise(o: Builder, op: Op, operands: list) -> Value:
         if is_mask or not common.is_complex:
             values.append(o.cast(x, dtypes.bool if is_mask else common))
         else:
-            values.append(_number(o, x, common) if not isinstance(x, (Ref, Pair)) else
-                          of_parts(*[o.cast(p, common.to_real()) for p in parts_of(o, x, common.to_real())]))
+            values.append(_cast(o, x, common) if isinstance(x, (Ref, Pair)) else _number(o, x, common))
 
     def definition(*elements: Any) -> Any:
         known = dict(zip(given, elements))
@@ -258,8 +248,13 @@ def _applied(o: Builder, function: s.Function, args: list, kind: dtype, node: Ap
 
 def _both(function: s.Function) -> Any:
     """What is done to both parts alike."""
-    return lambda o, *args: of_parts(*[scalars.apply(o, function, [getattr(x, part) for x in args], args[0].real.dtype)
-                                   for part in ("real", "imag")])
+
+    def apply(o: Builder, *args: Pair) -> Pair:
+        kind = args[0].real.dtype
+        return pair(scalars.apply(o, function, [x.real for x in args], kind),
+                    scalars.apply(o, function, [x.imag for x in args], kind))
+
+    return apply
 
 
 def _multiply(o: Builder, a: Pair, b: Pair) -> Pair:

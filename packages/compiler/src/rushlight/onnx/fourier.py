@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.onnx.builder import Builder, Ref, is_open
-from rushlight.onnx.complex_numbers import Pair, of_parts
+from rushlight.onnx.complex_numbers import Pair, pair
 from rushlight.onnx.table import pair_row
 
 
@@ -57,7 +57,8 @@ def _scaled(o: Builder, x: Ref, sizes: Sequence[Any], power: float) -> Ref:
 def c2c(o: Builder, z: Pair, *, dims: tuple, scaling: float, forward: bool) -> Pair:
     parts = _each(o, [z.real, z.imag], z.shape, dims, not forward)
     power = -scaling if forward else 1 - scaling  # an inverse DFT divides by the size
-    return of_parts(*[_scaled(o, x, [z.shape[d] for d in dims], power) for x in parts])
+    real, imag = [_scaled(o, x, [z.shape[d] for d in dims], power) for x in parts]
+    return pair(real, imag)
 
 
 @pair_row("fft_r2c")
@@ -68,7 +69,8 @@ def r2c(o: Builder, x: Ref, *, dims: tuple, scaling: float) -> Pair:
     whole = _transformed(o, _along(o, [x], x.shape, last), False)
     half = _back(o, o.slice(whole, 1, 0, shape[last]), shape, last)
     parts = _each(o, half, shape, rest, False)
-    return of_parts(*[_scaled(o, part, [x.shape[d] for d in dims], -scaling) for part in parts])
+    real, imag = [_scaled(o, part, [x.shape[d] for d in dims], -scaling) for part in parts]
+    return pair(real, imag)
 
 
 @pair_row("fft_c2r")
