@@ -338,3 +338,33 @@ def test_what_numpy_warns_of(check, fn):
         return seen
 
     check(scenario, captured=None)
+
+
+# the function; what happens between calls
+NUMPY_DRAWS = {
+    "share of a mixture": (
+        "def f(x):\n    lam = np.random.beta(0.4, a); return lam * x + (1 - lam) * x.flip(0), lam, a, np.random.rand()",
+        "a = 0.7 | np.random.seed(4) | v = np.random.rand() | a = 2 | np.random.beta = lambda a, b: 0.5 | "
+        "np.random.beta = kept"),
+    "coin": (
+        "def f(x): return x * 2 if np.random.uniform(0.0, 1.0) < a else x + np.random.randint(3)",
+        "np.random.seed(4) | np.random.seed(6) | a = 0.1 | np.random.set_state(state) | a = 0.9"),
+    "draw before an error": (
+        "def f(x): k = np.random.rand(); return x[torch.tensor([i])] * k, v, a",
+        "i = 1 | i = 7 | v = np.random.rand() | i = 0"),
+    "arguments that numpy refuses": (
+        "def f(x): return x * np.random.gamma(a)", "a = -1.0 | a = 2.0 | a = float('nan') | a = [1.0, 2.0] | a = 0"),
+    "generator of the program": (
+        "def f(x): return x * draw() + np.random.randn()",
+        "own.seed(8) | draw = np.random.RandomState(2).rand | draw = own.rand"),
+}
+
+
+@pytest.mark.parametrize("case", NUMPY_DRAWS)
+def test_random_numbers_of_numpy(case, check, calls):
+    setup = ("import numpy as np; kept = np.random.beta; np.random.seed(0); state = np.random.get_state(); v = 0\n"
+             "a = 0.4; i = 2; own = np.random.RandomState(1); draw = own.rand")
+    changes = [*NUMPY_DRAWS[case], "a = np.random.rand()"]
+    expected = calls(setup, changes[0], " | ".join(changes[1:]), lambda fn: fn)
+    assert calls(setup, changes[0], " | ".join(changes[1:]), check.compile) == expected
+    assert check.states[0].captures

@@ -228,7 +228,7 @@ def as_tensor(recorder: Any, op: str, number: Value, tensor: TensorV) -> TensorV
         return None
     if op not in ("+", "-", "*", "/") or dtype not in (dtypes.float32, dtypes.float64):
         return None
-    if number.origin is not None and number.kind is float:
+    if number.origin is not None:
         return TensorV(recorder.scalar(number.origin, dtype, tensor.tracer._meta.device))
     found = element(number)
     if found is None:

@@ -1,4 +1,5 @@
-"""What a program does besides computing: it looks at clocks, draws Python's random numbers, and tells people something.
+"""What a program does besides computing: it looks at clocks, draws random numbers of Python and numpy, and tells people
+something.
 
 Messages are given out with the other effects of the call, in order. A clock is looked at before the graph runs where
 nothing was computed yet, else after the part of the program that came before it. Random numbers are drawn before the
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from rushlight.compiler.capture.derived import Derived
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.late import LateV
@@ -30,6 +33,7 @@ CLOCKS: dict[Any, type] = {getattr(time, name + end): kind for name in ("time", 
                                                                         "process_time", "thread_time")
                            for end, kind in (("", float), ("_ns", int)) if hasattr(time, name + end)}
 PLAIN: Any = random.Random.__base__  # whose state is all that these draws change, and that nobody replaces
+Generator = random.Random | np.random.RandomState
 _BETWEEN = ("rushlight.compiler", "rushlight.core.recording")  # whose frames lie between a program and its caller
 
 
@@ -45,12 +49,12 @@ class Said(NamedTuple):
 class Early:
     """A number that is there before the graph runs: the result of a function without arguments, or of a generator."""
 
-    __slots__ = ("name", "owner", "method", "argument", "example")
+    __slots__ = ("name", "owner", "method", "arguments", "example")
 
     step = "early"
 
-    def __init__(self, name: str, owner: Any, method: str, argument: int | None, example: Any) -> None:
-        self.name, self.owner, self.method, self.argument, self.example = name, owner, method, argument, example
+    def __init__(self, name: str, owner: Any, method: str, arguments: list, example: Any) -> None:
+        self.name, self.owner, self.method, self.arguments, self.example = name, owner, method, arguments, example
 
     def check(self, kind: str = "", *detail: Any) -> None:
         raise Abort("the value of a clock or random number is needed")
@@ -64,7 +68,7 @@ class Outside:
         self.said: list[Said] = []
         self.early: list[Early] = []
         self.clocks: list[tuple[int, LateV]] = []  # after how many calls that run as they are
-        self.generators: dict[int, tuple[Source | None, random.Random, random.Random]] = {}  # and where they stand
+        self.generators: dict[int, tuple[Source | None, Generator, Generator]] = {}  # and where they stand
 
     def say(self, give: Callable, arguments: list[Value], options: dict[str, Value] | None = None) -> None:
         """Give out a message with the other effects."""
@@ -74,27 +78,35 @@ class Outside:
         """The time."""
         kind = CLOCKS[read]
         if not self.session.recorder.graph.nodes and not self.session.deferred:
-            return self._early(kind, read, "__call__", None, read())
+            return self._early(kind, read, "__call__", [], read())
         now = LateV(kind, lambda epilogue: f"{epilogue.writer.hold(read)}()", read)
         self.clocks.append((len(self.session.deferred), now))
         return now
 
-    def draw(self, owner: random.Random, source: Source | None, method: str, argument: int | None) -> LateV:
+    def draw(self, owner: Generator, source: Source | None, method: str, arguments: list) -> LateV:
         """The next number of a generator."""
-        if type(owner) is not random.Random:
+        if type(owner) not in (random.Random, np.random.RandomState):
             raise Abort(f"a random number of a {type(owner).__name__}")
         if id(owner) not in self.generators:
-            twin = random.Random()
-            PLAIN.setstate(twin, PLAIN.getstate(owner))
+            twin = type(owner)()
+            try:
+                put(twin, standing(owner))
+            except ValueError:
+                raise Abort("a generator with other bits than those that numpy starts with") from None
             self.generators[id(owner)] = source, owner, twin
         first, _, twin = self.generators[id(owner)]
         if (first is None) is not (source is None):  # the one that we hold on to, and one by a path
             (first or source).check_identity()  # type: ignore[union-attr]
-        found = getattr(twin, method)(*([] if argument is None else [argument]))
-        return self._early(type(found), owner if source is None else source, method, argument, found)
+        try:
+            found = getattr(twin, method)(*arguments)
+        except (TypeError, ValueError) as error:
+            raise Abort(f"the random number {method}: {error}") from None
+        if type(found) not in (int, float):
+            raise Abort(f"the random {type(found).__name__} that {method} gives")
+        return self._early(type(found), owner if source is None else source, method, arguments, found)
 
-    def _early(self, kind: type, owner: Any, method: str, argument: int | None, found: Any) -> LateV:
-        root: Any = Early(f"e{len(self.early)}", owner, method, argument, found)
+    def _early(self, kind: type, owner: Any, method: str, arguments: list, found: Any) -> LateV:
+        root: Any = Early(f"e{len(self.early)}", owner, method, arguments, found)
         self.early.append(root)
         return LateV(kind, lambda epilogue: root.name, lambda: found,
                      origin=Derived((root,), lambda name: name(root)))
@@ -113,12 +125,11 @@ class Outside:
         def name(owner: Any) -> str:
             return epilogue.source(owner) if isinstance(owner, Source) else epilogue.writer.hold(owner)
 
-        lines = [f"w{i} = {epilogue.writer.hold(PLAIN.getstate)}({name(owner if source is None else source)})"
+        lines = [f"w{i} = {epilogue.writer.hold(standing)}({name(owner if source is None else source)})"
                  for i, (source, owner, _) in enumerate(self.generators.values())]
         for item in self.early:
             call = "" if item.method == "__call__" else f".{item.method}"
-            argument = "" if item.argument is None else item.argument
-            lines.append(f"{item.name} = {name(item.owner)}{call}({argument})")
+            lines.append(f"{item.name} = {name(item.owner)}{call}({', '.join(map(repr, item.arguments))})")
         return lines
 
     def undo(self, epilogue: Any) -> str:
@@ -126,8 +137,23 @@ class Outside:
         parts = []
         for i, (source, owner, _) in enumerate(self.generators.values()):
             name = epilogue.writer.hold(owner) if source is None else epilogue.source(source)
-            parts.append(f"{epilogue.writer.hold(PLAIN.setstate)}({name}, w{i}); ")
+            parts.append(f"{epilogue.writer.hold(put)}({name}, w{i}); ")
         return "".join(parts)
+
+
+def standing(generator: Generator) -> Any:
+    """Where a generator stands."""
+    if isinstance(generator, random.Random):
+        return PLAIN.getstate(generator)
+    return generator.get_state(legacy=False)
+
+
+def put(generator: Generator, state: Any) -> None:
+    """Let a generator stand somewhere."""
+    if isinstance(generator, random.Random):
+        PLAIN.setstate(generator, state)
+    else:
+        generator.set_state(state)
 
 
 # messages

@@ -27,6 +27,7 @@ from rushlight.compiler.capture.semantics import (
     library,
     methods,
     operators,
+    outside,
     tensor,
 )
 from rushlight.compiler.capture.session import Session, raise_
@@ -84,6 +85,9 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
     if type(obj) is MethodType:
         if fn.source is None:
             raise Abort("a bound method of unknown origin")
+        drawn = outside.numpy_draw(session, fn, args, kwargs)
+        if drawn is not None:
+            return drawn
         fn.source.check_type()
         func = fn.source.read("attr", "__func__", obj.__func__)
         owner = fn.source.read("attr", "__self__", obj.__self__)

@@ -1,4 +1,4 @@
-"""Calls that reach outside of a program: clocks, Python's random numbers, `logging`, `warnings`, streams of text."""
+"""Calls that reach outside of a program: clocks, random numbers, `logging`, `warnings`, streams of text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 import warnings
 from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from rushlight.compiler.capture.errors import Abort
 from rushlight.compiler.capture.late import LateV
@@ -28,6 +30,8 @@ from rushlight.compiler.capture.value import NONE, Obj, TensorV, Value, constant
 Args = list[Value]
 Kwargs = dict[str, Value]
 _DRAWS = ("random", "getrandbits")
+_NUMPY_DRAWS = frozenset("rand random random_sample randn randint uniform normal standard_normal beta gamma "
+                         "exponential binomial poisson laplace lognormal triangular".split())
 
 
 def shown(session: Session, x: Value) -> Value:
@@ -62,7 +66,20 @@ def _draw(session: Session, owner: random.Random, source: Any, name: str, args: 
     numbers = [session.plain(a) for a in args]
     if len(numbers) != (name == "getrandbits") or any(type(k) is not int or k <= 0 for k in numbers):
         raise Abort("a random number with other arguments")
-    return session.outside.draw(owner, source, name, numbers[0] if numbers else None)
+    return session.outside.draw(owner, source, name, numbers)
+
+
+def numpy_draw(session: Session, fn: Obj, args: Args, kwargs: Kwargs) -> Value | None:
+    """`numpy.random.beta(a, a)`: a draw from the generator that numpy keeps for all; None for other methods."""
+    owner, name = fn.obj.__self__, getattr(fn.obj, "__name__", "")
+    if type(owner) is not np.random.RandomState or name not in _NUMPY_DRAWS:
+        return None
+    if fn.source is not None:
+        fn.source.check_identity()
+    numbers = [session.plain(a) for a in args]
+    if kwargs or not all(type(k) in (int, float) and k - k == 0 for k in numbers):
+        raise Abort("random numbers of numpy with other arguments than numbers")
+    return session.outside.draw(owner, None, name, numbers)
 
 
 def _warn(session: Session, args: Args, kwargs: Kwargs) -> Value:
