@@ -26,6 +26,10 @@ often while it is near. There are three places where it can be near, and the pro
 Sums longer than 512 go in several rounds, the later ones add to C. The order of additions is the same for every
 element and depends on neither threads nor cutting nor strides: results are reproducible bit for bit.
 
+The matrices of a batch come from afar, and the processor foresees neither the next panel nor the next rows of A where
+these are short. So they are asked for while the tiles before them are multiplied: 12 to 17 % off batches of 128 x 128
+and products of 64 x 64 by 64 x 3136. A single matrix is packed as quickly without.
+
 Strides cost nothing: a tile reads A with any, and packing evens out those of B. Where B is stored by columns, packing
 transposes blocks of vectors in registers. Large matrices are packed whole before, A too, by all threads (`_large`); the
 reason is that rows whose distance is a multiple of 4096 bytes would push each other out of the cache.
@@ -269,6 +273,10 @@ def _plan(
     few = FEW_TILES * tile_shape(dtype)[0] if b_strides[-2] % CROWDED_ROWS else FEW_CROWDED
     near = b_strides[-1] == dtype.itemsize and (below(k * n, SMALL + 1) or below(m, few + 1))
     words[w.PLACE] = w.IN_PLACE if near else w.PACK
+    if outer * inner > 1:
+        moves = words[w.A_OUTER] != 0 or words[w.A_INNER] != 0
+        words[w.A_AHEAD] = int(by_rows and moves and below(k, DEPTH + 1))
+        words[w.ASKER] = 0 if near else gemm_kernels.asker(dtype)
     return _cut(words, outer * inner, dtype, threads)
 
 

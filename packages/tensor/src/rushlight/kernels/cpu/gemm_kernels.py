@@ -3,7 +3,9 @@
 | kernel | what it does |
 | --- | --- |
 | `tile` | `multiply_tile` of `gemm_tile`: the innermost loop |
+| `row` | `multiply_panels`: a row of tiles, for convolution |
 | `packer` | copies a block of a matrix so that its rows lie side by side; convolution can put its own in place |
+| `asker` | asks for lines of a panel, so that they are near when it is packed |
 | `starter` | writes what a product is added to |
 | `multiply` | the loops around the tiles |
 | `pack_rows`, `pack_panels` | A's rows, or B's panels, packed before a product of large matrices |
@@ -26,9 +28,15 @@ from rushlight.kernels.source import SHORT
 # cache, asked for in advance; 256, which fit the first, fetch and write C twice as often and take 10 % longer. Part of
 # what a result is, bit for bit, so it depends on nothing.
 DEPTH = 512
+# Bytes of a cache line.
+LINE = 64
 
 _TILE = """def kernel(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha):
     multiply_tile(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha)
+"""
+
+_ROW = """def kernel(rows, panels, a, a_row, a_depth, b, b_panel, depth, c, c_row, add):
+    multiply_panels(rows, panels, a, a_row, a_depth, b, b_panel, depth, c, c_row, add)
 """
 
 _PACKER = """def kernel(b, words, k, rows, column, columns, panel, pitch):
@@ -61,6 +69,17 @@ _PACKER = """def kernel(b, words, k, rows, column, columns, panel, pitch):
             store(panel, r * pitch + c, T(0))
 """
 
+# A line of a cache is LINE elements, or a row of a panel if that is shorter.
+_ASKER = """def kernel(b, words, k, column, first, last):
+    down, along = load(words, B_DEPTH), load(words, B_COLUMN)
+    source = moved(b, k * down + column * along)
+    for line in few(first, last):
+        if along == 1:
+            ask(source, line // LINES * down + line % LINES * LINE)
+        else:
+            ask(source, line % COLUMNS * along + line // COLUMNS * LINE)
+"""
+
 _STARTER = """def kernel(c, words, d, numbers, batch, row, rows, column, columns):
     inner, pitch = load(words, INNER), load(words, C_ROW)
     down, along = load(words, D_ROW), load(words, D_COLUMN)
@@ -77,11 +96,11 @@ _STARTER = """def kernel(c, words, d, numbers, batch, row, rows, column, columns
 
 _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
     panel, edge = stack_array(T, PANEL), stack_array(T, EDGE)
-    tile, packer, starter = load(words, TILE), load(words, PACKER), load(words, STARTER)
+    tile, packer, starter, asker = load(words, TILE), load(words, PACKER), load(words, STARTER), load(words, ASKER)
     m, n, depth = load(words, M), load(words, N), load(words, K)
     a_row, a_depth, b_row, c_row = load(words, A_ROW), load(words, A_DEPTH), load(words, B_DEPTH), load(words, C_ROW)
     block, panels, place, inner = load(words, BLOCK), load(words, PANELS), load(words, PLACE), load(words, INNER)
-    alpha = load(numbers, 0)
+    alpha, ahead = load(numbers, 0), load(words, A_AHEAD)
     blocks = (m + block - 1) // block
     for task in range(i64(lo), i64(hi)):
         number, batch = task % panels, task // panels // blocks
@@ -103,11 +122,24 @@ _MULTIPLY = """def kernel(lo, hi, words, a, b, c, d, numbers):
                 source, pitch = moved(right, k * b_row + column), b_row
             else:
                 invoke(packer, (right, words, k, length, column, columns, panel, i64(COLUMNS)))
+            # While tiles are multiplied, what is packed next comes nearer: further down, or the next panel.
+            further, beside, lines, share = k + DEPTH, column, i64(0), i64(0)
+            if further >= depth:
+                further, beside = i64(0), column + COLUMNS
+            if asker != 0 and beside + COLUMNS <= n:
+                lines = min(DEPTH, depth - further) * LINES
+                share = (lines + tiles - 1) // tiles
             row = first
             for t in range(tiles):
                 rows = least + 1 if t < larger else least
                 target = moved(result, row * c_row)
                 factor = moved(left, row * a_row + k * a_depth)
+                if lines > 0:
+                    invoke(asker, (right, words, further, beside, t * share, min(lines, (t + 1) * share)))
+                if number == 0 and ahead != 0:
+                    for i in few(rows, min(rows + ROWS, last - row)):
+                        for j in few(0, length, LINE):
+                            ask(factor, i * a_row + j)
                 if starter != 0 and k == 0:
                     invoke(starter, (target, words, d, numbers, batch, row, rows, column, columns))
                     add = i64(1)
@@ -153,6 +185,8 @@ def _compiled(source: str, dtype: np.dtype, *signature: str, simple: bool = Fals
     columns = VECTORS * lanes(dtype.itemsize)
     names = {**gemm_words.NAMES, "DEPTH": DEPTH, "ROWS": ROWS, "COLUMNS": columns, "LANES": lanes(dtype.itemsize)}
     names |= {"PANEL": DEPTH * columns, "EDGE": ROWS * columns, "T": SHORT[dtype.name]}
+    line = min(columns, LINE // dtype.itemsize)
+    names |= {"LINE": line, "LINES": columns // line}
     kinds = {"a": f"*{SHORT[dtype.name]}", "w": "*i64", "i": "i64", "u": "u64", "T": SHORT[dtype.name]}
     constants = "".join(f"{name} = {value}\n" for name, value in names.items())
     return compile_source(constants + source, [kinds[letter] for letter in "".join(signature)], simple=simple)
@@ -172,12 +206,24 @@ def tile(dtype: np.dtype) -> int:
 
 
 @cache
+def row(dtype: np.dtype) -> int:
+    """The address of `(rows, panels, a, a_row, a_depth, b, b_panel, depth, c, c_row, add)`."""
+    return address_of(_compiled(_ROW, dtype, "iiaiiaiiaii"))
+
+
+@cache
 def packer(dtype: np.dtype) -> int:
     """The address of `(b, words, k, rows, column, columns, panel, pitch)`: panel[r * pitch + c] = b[k + r, column + c].
 
     What stands beyond `columns`, up to the width of a panel, becomes zero.
     """
     return address_of(_compiled(_PACKER, dtype, "awiiiiai"))
+
+
+@cache
+def asker(dtype: np.dtype) -> int:
+    """The address of `(b, words, k, column, first, last)`: asks for lines of the panel that begins at b[k, column]."""
+    return address_of(_compiled(_ASKER, dtype, "awiiii"))
 
 
 @cache

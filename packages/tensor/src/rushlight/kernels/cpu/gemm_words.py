@@ -16,7 +16,8 @@ Strides count elements. A product of a batch has two batch dimensions, entry num
 | PANELS | panels of B: N / COLUMNS, rounded up |
 | PLACE | where panels are: to be packed (PACK), in B as it lies (IN_PLACE), packed before (PACKED) |
 | ADD | 1: C holds what the product is added to |
-| TILE, PACKER, STARTER | addresses of the kernels that do the parts; STARTER 0 for none |
+| A_AHEAD | 1: rows of A are asked for before they are needed |
+| TILE, PACKER, STARTER, ASKER | addresses of the kernels that do the parts; STARTER, ASKER 0 for none |
 | FREE... | a packer's or starter's own |
 """
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 M, N, K, A_ROW, A_DEPTH, B_DEPTH, B_COLUMN, C_ROW, D_ROW, D_COLUMN = range(10)
 A_OUTER, A_INNER, B_OUTER, B_INNER, C_OUTER, C_INNER, D_OUTER, D_INNER, INNER = range(10, 19)
-BLOCK, PANELS, PLACE, ADD, TILE, PACKER, STARTER, A_FIRST, B_FIRST, C_FIRST, FREE = range(19, 30)
+BLOCK, PANELS, PLACE, ADD, A_AHEAD, TILE, PACKER, STARTER, ASKER, A_FIRST, B_FIRST, C_FIRST, FREE = range(19, 32)
 WORDS = 48
 
 PACK, IN_PLACE, PACKED = range(3)

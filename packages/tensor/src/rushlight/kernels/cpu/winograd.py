@@ -90,7 +90,7 @@ def _plan(x: tuple[Sizes, Sizes], sizes: _Sizes, out: Sizes, padding: Sizes, thr
     words = (
         groups, channels, filters, height, width, *x_steps, *out, -padding[0], -padding[1], deep, down, across, tiles,
         count, together, parts, line, input_pitch, 36 * filter_pitch, filter_pitch, filter_row, filter_depth,
-        pitch, gemm_kernels.tile(dtype), slot, slot * threads, biased,
+        pitch, gemm_kernels.row(dtype), slot, slot * threads, biased,
     )  # fmt: skip
     work = 36 * count * deep * filters // parts
     return _Plan(np.array(words, np.int64), tasks * parts, max(1, GRAIN // work), slot)
@@ -106,6 +106,7 @@ def _loop(stride: int, outputs: int) -> Callable[..., None]:
     dtype = np.dtype(np.float32)
     (rows, columns), lanes = gemm_kernels.tile_shape(dtype), tile_of(dtype)[2]
     names = {"STRIDE": stride, "OUTPUTS": outputs, "ROWS": rows, "COLUMNS": columns, "LANES": lanes, "DEPTH": DEPTH}
+    names |= {"LINE": gemm_kernels.LINE // dtype.itemsize}
     names |= {"TILES": MOST + columns, "PIECES": 5 * (MOST + columns), "EDGE": 4 * outputs * lanes}
     constants = "".join(f"{name} = {value}\n" for name, value in names.items())
     return native.compiled(constants + winograd_source.convolve(stride), "TTTTTi", dtype)

@@ -13,8 +13,8 @@ from rushlight.kernels.cpu.conv_source import CLAIM, reading
 # point and the next, `input_pitch`, `filter_pitch`, `pitch` between all that is at one point and the next.
 WORDS = (
     "groups channels filters height width x_sample x_channel x_row out_height out_width top left deep down across "
-    "tiles count together parts line input_pitch filter_group filter_pitch filter_row filter_depth pitch tile "
-    "slot scratch_size biased"
+    "tiles count together parts line input_pitch filter_group filter_pitch filter_row filter_depth pitch "
+    "row_of_tiles slot scratch_size biased"
 ).split()
 
 # Weights that are put into order at a time.
@@ -63,7 +63,7 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
     starts, targets, here = stack_array(i64, TILES), stack_array(i64, TILES), stack_array(i64, LANES)
     high, broad, whole = stack_array(i64, TILES), stack_array(i64, TILES), stack_array(i64, TILES)
     pieces, edge = stack_array(i64, PIECES), stack_array(T, EDGE)
-    y_filter, one = out_height * out_width, T(1.0)
+    y_filter = out_height * out_width
 {CLAIM}
     lines = moved(scratch, mine * slot)
     inputs = moved(lines, STRIDE * 6 * line)
@@ -132,21 +132,20 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
             least, larger = some // pieces_of, some % pieces_of
             factors = moved(transformed, group * filter_group + block * filter_row)
             for point in range(36):
-                for panel in range(0, all_tiles, COLUMNS):
-                    for k in range(0, deep, DEPTH):
-                        depth, add = min(DEPTH, deep - k), i64(1) if k > 0 else i64(0)
-                        source = moved(inputs, point * input_pitch + panel * deep + k * COLUMNS)
-                        row = i64(0)
-                        for piece in range(pieces_of):
-                            rows = least + 1 if piece < larger else least
-                            factor = moved(factors, point * filter_pitch + row * filter_row + k * filter_depth)
-                            sums = moved(products, point * pitch + row * count + panel)
-                            invoke(
-                                tile,
-                                (rows, factor, filter_row, filter_depth, source, i64(COLUMNS), depth, sums,
-                                 count, add, one),
-                            )
-                            row += rows
+                for k in range(0, deep, DEPTH):
+                    depth, add = min(DEPTH, deep - k), i64(1) if k > 0 else i64(0)
+                    source = moved(inputs, point * input_pitch + k * COLUMNS)
+                    row = i64(0)
+                    for piece in range(pieces_of):
+                        rows = least + 1 if piece < larger else least
+                        factor = moved(factors, point * filter_pitch + row * filter_row + k * filter_depth)
+                        sums = moved(products, point * pitch + row * count)
+                        invoke(
+                            row_of_tiles,
+                            (rows, all_tiles // COLUMNS, factor, filter_row, filter_depth, source, deep * COLUMNS,
+                             depth, sums, count, add),
+                        )
+                        row += rows
             for row in range(some):
                 filter = block + row
                 added = T(0.0)
@@ -158,6 +157,11 @@ _CONVOLVE = f"""def kernel(lo, hi, layout, y, x, transformed, bias, scratch, cla
                     target, table, target_pitch = edge, here, i64(4)
                     if inside:
                         target, table, target_pitch = result, moved(targets, q), out_width
+                    # Outputs of the next filter lie far from here. Asked for now, they are near when they are written.
+                    ahead = moved(result, y_filter + scratch_load(targets, q))
+                    for i in few(OUTPUTS):
+                        for k in few(0, OUTPUTS * LANES, LINE):
+                            ask(ahead, i * out_width + k)
                     source = moved(products, row * count + q)
                     some_seen = winograd_output(OUTPUTS, source, pitch, target, table, target_pitch, added)
                     seen = vadd(seen, some_seen)
