@@ -56,10 +56,19 @@ def tensors():
     found = {
         "x": x, "double": x.double(), "mask": x > 0.5, "into": rushlight.zeros(N, N),
         "rows": rushlight.randint(0, N, (N,)), "index": rushlight.randint(0, N, (N, N)),
-        "sorted": rushlight.arange(1000.0) / 1000, "complex": rushlight.complex(x, -x),
+        "cube": x.reshape(10, 70, N), "sorted": rushlight.arange(1000.0) / 1000, "complex": rushlight.complex(x, -x),
         "layouts": [x, x.t(), rushlight.rand(N, 2 * N)[:, ::2], x[:1].expand(N, N)],
     }  # fmt: skip
     yield SimpleNamespace(**found)
+
+
+def permuted(x: Tensor) -> Tensor:
+    return x.unflatten(0, (70, 10)).transpose(0, 1)
+
+
+def layer_norm_backward(grad: Tensor, x: Tensor) -> Tensor:
+    row = rushlight.ones(10, 70, 1)
+    return prims.layer_norm_backward.apply((grad, x, None, row, row, 1e-5), (1,))[0]
 
 
 OPS = {
@@ -97,8 +106,13 @@ OPS = {
     "scatter_add": lambda x, t: t.into.scatter_add_(1, t.index, x).shape,
     "rand": lambda x, t: rushlight.rand(N, N),
     "layer_norm": lambda x, t: rushlight.native_layer_norm(x, (N,), None, None, 1e-5)[0],
+    "layer_norm of permuted": lambda x, t: rushlight.native_layer_norm(permuted(x), (N,), None, None, 1e-5)[0],
+    "layer_norm backward": lambda x, t: layer_norm_backward(t.cube, permuted(x)),
+    "layer_norm backward of grads": lambda x, t: layer_norm_backward(permuted(x), t.cube),
     "var": lambda x, t: x.var(1),
     "softmax": lambda x, t: x.softmax(1),
+    "softmax backward": lambda x, t: prims.softmax_backward.apply((x, t.x), (1,)),
+    "log_softmax backward": lambda x, t: prims.log_softmax_backward.apply((x, t.x), (0,)),
     "clone": lambda x, t: x.clone(),
     "contiguous": lambda x, t: x.contiguous(),
     "to float64": lambda x, t: x.double(),

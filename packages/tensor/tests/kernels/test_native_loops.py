@@ -54,10 +54,16 @@ def test_softmax_of_a_row_with_a_special_value(monkeypatch, bad):
 
 
 @pytest.mark.parametrize("weight, bias", [(W, B), (None, None)])
-def test_layer_norm(monkeypatch, weight, bias):
-    same(both(monkeypatch, norm.layer_norm, X, weight, bias, 1e-5))
-    _, mean, rstd = norm.layer_norm(X, weight, bias, 1e-5)
-    same(both(monkeypatch, norm.layer_norm_backward, G, X, weight, mean, rstd), 1e-4)
+@pytest.mark.parametrize("x, g", [
+    (X, G), (np.asfortranarray(X), G), (X, np.broadcast_to(G[:, :1], G.shape)), (np.repeat(X, 2, 1)[:, ::2], G),
+    (floats(7, 4, 33).transpose(1, 0, 2), floats(4, 7, 33)), (floats(33), floats(33)),
+    (X.astype(float), G.astype(float)),
+], ids=["rows", "across", "grad repeats", "apart", "3-D", "one row", "float64"])  # fmt: skip
+def test_layer_norm(monkeypatch, weight, bias, x, g):
+    weight, bias = (v if v is None else v.astype(x.dtype) for v in (weight, bias))
+    same(both(monkeypatch, norm.layer_norm, x, weight, bias, 1e-5, 1))
+    _, mean, rstd = norm.layer_norm(x, weight, bias, 1e-5, 1)
+    same(both(monkeypatch, norm.layer_norm_backward, g, x, weight, mean, rstd, 1), 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
@@ -79,10 +78,7 @@ layer_norm_op = structured(
 @kernel(layer_norm_op, "cpu")
 @of_loops
 def _layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int):
-    lead = x.ndim - dims
-    result, mean, rstd = cpu.layer_norm(x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:])), weight, bias, eps)
-    shape = x.shape[:lead] + (1,) * dims
-    return result.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
+    return cpu.layer_norm(x, weight, bias, eps, dims)
 
 
 def _infer_layer_norm_backward(
@@ -118,15 +114,7 @@ layer_norm_backward_op = structured(
 @kernel(layer_norm_backward_op, "cpu")
 @of_loops
 def _layer_norm_backward(grad, x, weight, mean, rstd, eps, dims: int):
-    grad, x = checks.widened(grad), checks.widened(x)
-    weight = None if weight is None else checks.widened(weight)
-    lead = x.ndim - dims
-    rows = (prod(x.shape[:lead]), prod(x.shape[lead:]))
-    column = (rows[0], 1)
-    by_input, by_weight, by_bias = cpu.layer_norm_backward(
-        grad.reshape(rows), x.reshape(rows), weight, mean.reshape(column), rstd.reshape(column)
-    )
-    return by_input.reshape(x.shape), by_weight.reshape(x.shape[lead:]), by_bias.reshape(x.shape[lead:])
+    return cpu.layer_norm_backward(grad, x, weight, mean, rstd, dims)
 
 
 def normalized_dims(name: str, input: Tensor, normalized_shape: Sequence[int] | int) -> int:

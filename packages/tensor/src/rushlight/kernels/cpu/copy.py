@@ -213,6 +213,11 @@ def duplicate(array: np.ndarray) -> np.ndarray:
     return fresh
 
 
+def dense(array: np.ndarray) -> np.ndarray:
+    """The array, or a row-major copy where it is not contiguous."""
+    return array if array.flags.c_contiguous else duplicate(array)
+
+
 def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros in memory that was used before, written by the threads that will work on them: a line that another thread
     wrote comes slowly."""

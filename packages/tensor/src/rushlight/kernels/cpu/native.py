@@ -7,8 +7,9 @@ must be C-contiguous.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
@@ -25,8 +26,8 @@ from rushlight.kernels.source import SHORT, emit
 WORTH = 32768
 # The same once small calls are native, as then the process has LLVM in memory, and goes on for a while.
 FEW = 512
-# Elements to a piece of work.
-GRAIN = 32768
+# Elements to a piece of work, and to a part of an array that is copied first.
+GRAIN, PART = 32768, 65536
 
 _ELEMENT = re.compile(r"\bT\b")
 _EXP = re.compile(r"(\s*)(\w+) = exp\((.+)\)")
@@ -42,9 +43,17 @@ def worthwhile(*arrays: np.ndarray) -> bool:
     return arrays[0].size >= WORTH and all(x.dtype == np.float32 and x.flags.c_contiguous for x in arrays)
 
 
-def dense(grad: np.ndarray) -> np.ndarray:
-    """A gradient as native code takes it: that of a sum comes as one number with strides of 0."""
-    return np.ascontiguousarray(grad) if grad.size >= WORTH else grad
+def parts(shape: tuple[int, ...], lead: int, *arrays: np.ndarray) -> Iterator[tuple[slice, ...]]:
+    """Indices of the first `lead` dimensions that take the arrays apart, in order, so that copies of a part are small;
+    of contiguous arrays, which need no copies, the whole."""
+    if not lead or math.prod(shape) <= PART or all(x.flags.c_contiguous for x in arrays):
+        yield ()
+        return
+    each = math.prod(shape[1:])
+    step = max(1, PART // each)
+    for at in range(0, shape[0], step):
+        for rest in parts(shape[1:], lead - 1 if step == 1 else 0, *arrays):
+            yield (slice(at, at + step), *rest)
 
 
 @cache

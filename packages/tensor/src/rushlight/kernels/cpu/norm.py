@@ -7,10 +7,12 @@ results do not either.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from rushlight.core.checks import widened
-from rushlight.kernels.cpu import allocator, lines, native, norm_last
+from rushlight.kernels.cpu import allocator, copy, lines, native, norm_last
 from rushlight.kernels.half import compute_dtype
 from rushlight.kernels.line_source import LineProgram, Pass
 
@@ -137,68 +139,70 @@ def _or(x: np.ndarray | None, size: int, value: float, dtype: np.dtype) -> np.nd
     return np.full(size, value, dtype) if x is None else np.ascontiguousarray(x).reshape(-1)
 
 
-def layer_norm(rows: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> Pair:
-    """Normalized rows, and the mean and reciprocal standard deviation of each."""
-    count, size = rows.shape
-    if lines.fits(rows) and all(v is None or v.dtype == rows.dtype for v in (weight, bias)):
-        compute = compute_dtype(rows.dtype)
-        out, mean, rstd = allocator.empty(rows.shape, rows.dtype), *(np.empty((count, 1), compute) for _ in range(2))
-        scale, shift = (_or(v, size, value, rows.dtype).reshape(1, -1) for v, value in ((weight, 1), (bias, 0)))
-        ins = (*map(lines.bits, (rows, scale, shift)), np.full((1, 1), eps, compute))
-        lines.run(_LAYER_NORM, (1,), (lines.bits(out), mean, rstd), ins, rows.dtype)
+def layer_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, dims: int) -> Pair:
+    """Rows over the last dimensions normalized; the mean and reciprocal standard deviation of each, with sizes of 1."""
+    lead = x.ndim - dims
+    shape, each = x.shape, x.shape[:lead] + (1,) * dims
+    if lines.fits(x) and all(v is None or v.dtype == x.dtype for v in (weight, bias)):
+        compute = compute_dtype(x.dtype)
+        out, mean, rstd = allocator.empty(x.shape, x.dtype), np.empty(each, compute), np.empty(each, compute)
+        scale, shift = (_spread(v, value, x, lead) for v, value in ((weight, 1), (bias, 0)))
+        ins = (*map(lines.bits, (x, scale, shift)), np.full((1,) * x.ndim, eps, compute))
+        lines.run(_LAYER_NORM, tuple(range(lead, x.ndim)), (lines.bits(out), mean, rstd), ins, x.dtype)
         return out, mean, rstd
-    rows, weight, bias = (None if v is None else widened(v) for v in (rows, weight, bias))
+    rows = widened(x.reshape(prod(shape[:lead]), prod(shape[lead:])))
+    weight, bias = (None if v is None else widened(v) for v in (weight, bias))
     mean = rows.mean(axis=1, keepdims=True)
     result = rows - mean
-    variance = np.add.reduce(np.square(result), axis=1, keepdims=True) / max(size, 1)
+    variance = np.add.reduce(np.square(result), axis=1, keepdims=True) / max(rows.shape[1], 1)
     rstd = 1 / np.sqrt(variance + eps)
     result *= rstd
     if weight is not None:
         result *= weight.reshape(-1)
     if bias is not None:
         result += bias.reshape(-1)
-    return result, mean, rstd
+    return result.reshape(shape), mean.reshape(each), rstd.reshape(each)
+
+
+def _spread(v: np.ndarray | None, value: float, x: np.ndarray, lead: int) -> np.ndarray:
+    """What all rows of x share, with sizes of 1 before it, or a number."""
+    return np.full((1,) * x.ndim, value, x.dtype) if v is None else v.reshape((1,) * lead + x.shape[lead:])
 
 
 def layer_norm_backward(
-    grad: np.ndarray, rows: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
+    grad: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, dims: int
 ) -> Pair:
-    """Gradients of `layer_norm` by rows, weight and bias."""
-    grad = native.dense(grad)
-    count, size = rows.shape
-    if native.worthwhile(rows, grad):
-        blocks = -(-count // ROWS)
-        out, by_weight, by_bias = (
-            allocator.empty(rows.shape, rows.dtype),
-            np.empty((blocks, size), rows.dtype),
-            np.empty((blocks, size), rows.dtype),
-        )
-        native.over(
-            native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT"),
-            blocks,
-            ROWS * size,
-            (size, count, ROWS),
-            out,
-            by_weight,
-            by_bias,
-            grad,
-            rows,
-            _or(weight, size, 1, rows.dtype),
-            np.ascontiguousarray(mean),
-            np.ascontiguousarray(rstd),
-        )
-        return out, by_weight.sum(axis=0), by_bias.sum(axis=0)
+    """Gradients of `layer_norm` by x, weight and bias."""
+    lead = x.ndim - dims
+    count, size = prod(x.shape[:lead]), prod(x.shape[lead:])
+    if x.size >= native.WORTH and x.dtype.char in "fd" and all(v is None or v.dtype == x.dtype for v in (grad, weight)):
+        out, start = allocator.empty((count, size), x.dtype), 0
+        backward = native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT", x.dtype)
+        scale, middles, rstds = _or(weight, size, 1, x.dtype), mean.reshape(-1), rstd.reshape(-1)
+        sums = []
+        for part in native.parts(x.shape, lead, grad, x):
+            rows, grads = (copy.dense(v[part]).reshape(-1, size) for v in (x, grad))
+            end, blocks = start + len(rows), -(-len(rows) // ROWS)
+            sums += [np.empty((2, blocks, size), x.dtype)]
+            layout = (size, len(rows), ROWS)
+            native.over(backward, blocks, ROWS * size, layout, out[start:end], *sums[-1], grads, rows, scale,
+                        middles[start:end], rstds[start:end])  # fmt: skip
+            start = end
+        by_weight, by_bias = np.concatenate(sums, axis=1).sum(axis=1).reshape(2, *x.shape[lead:])
+        return out.reshape(x.shape), by_weight, by_bias
+    grad, rows = widened(grad).reshape(count, size), widened(x).reshape(count, size)
+    mean, rstd = mean.reshape(count, 1), rstd.reshape(count, 1)
     normal = rows - mean
     normal *= rstd
     by_weight = _sum_of_products("ij,ij->j", grad, normal)
     by_bias = grad.sum(axis=0)
-    by_input = grad * weight.reshape(-1) if weight is not None else grad.copy()
+    by_input = grad * widened(weight).reshape(-1) if weight is not None else grad.copy()
     along = _sum_of_products("ij,ij->i", by_input, normal).reshape(-1, 1) / rows.dtype.type(max(size, 1))
     normal *= along
     normal += by_input.mean(axis=1, keepdims=True)
     by_input -= normal
     by_input *= rstd
-    return by_input, by_weight, by_bias
+    return by_input.reshape(x.shape), by_weight.reshape(x.shape[lead:]), by_bias.reshape(x.shape[lead:])
 
 
 def _sum_of_products(labels: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -252,9 +256,8 @@ def batch_norm_backward(
     """Gradients of `batch_norm` by input, weight and bias."""
     if norm_last.fits(x) and all(v is None or v.dtype == x.dtype for v in (grad, weight, mean)):
         return norm_last.batch_norm_backward(grad, x, weight, mean, variance, eps)
-    grad = native.dense(grad)
     samples, channels, size = x.shape
-    if native.worthwhile(x, grad):
+    if native.worthwhile(x) and grad.dtype == x.dtype:
         out, by_weight, by_bias = (
             allocator.empty(x.shape, x.dtype),
             np.empty(channels, x.dtype),
@@ -268,7 +271,7 @@ def batch_norm_backward(
             out,
             by_weight,
             by_bias,
-            grad,
+            copy.dense(grad),
             x,
             _or(weight, channels, 1, x.dtype),
             np.ascontiguousarray(mean),
