@@ -68,10 +68,18 @@ PLACES = {
     "object that has a truth of its own": (
         "class A:\n    def __len__(self): return 2\nclass B:\n    def __bool__(self): return False\no = A()",
         "def f(x): return x if o else -x", "o = B() | o = [] | o = [1] | o = A() | o = {}"),
+    "operator that is made of others": (
+        "for name, k in (('a', 2), ('b', 3)):\n    torch.library.define('places::' + name, '(Tensor x) -> Tensor')\n"
+        "    torch.library.impl('places::' + name, 'CompositeImplicitAutograd', lambda x, k=k: x * k)\n"
+        "o = torch.ops.places.a",
+        "def f(x): return o(x)", "o = torch.ops.places.b | o._composed = lambda x: x * 5 | o = torch.ops.places.a | "
+        "o.register_autocast('cpu', torch.bfloat16)"),
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_place(place, check, calls):
+    if "torch.library" in PLACES[place][0]:
+        pytest.importorskip("rushlight.library")
     expected = calls(*PLACES[place], lambda fn: fn)
     assert calls(*PLACES[place], check.compile) == expected

@@ -109,6 +109,8 @@ def _call_object(session: Session, fn: Obj, args: list[Value], kwargs: Kwargs) -
         named = session.as_dict(fn.source.read("attr", "keywords", obj.keywords)).load()
         return call(session, inner, [*fixed, *args], {**named, **kwargs})
     if is_operator(obj):
+        if fn.source is not None:
+            fn.source.check_identity()
         return operators.call(session, obj, args, kwargs)
     special = library.getter(session, fn)
     if special is not None:

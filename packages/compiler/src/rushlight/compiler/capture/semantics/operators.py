@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from rushlight.compiler.capture.control import kept
@@ -14,7 +15,9 @@ from rushlight.compiler.graph.custom import custom_op, packed
 
 def call(session: Session, definition: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A call of an operator; Abort where the graph is no program of its own."""
-    if definition._composed is not None:
+    if definition._composed is not None and not definition._casts:
+        for ask in (partial(getattr, definition, "_composed"), partial(bool, definition._casts)):
+            session.settings.append((ask, ask()))
         from rushlight.compiler.capture.semantics.call import call as interpreted  # it calls this
 
         return interpreted(session, session.lift(definition._composed, session.tree.constant(definition._composed)),
