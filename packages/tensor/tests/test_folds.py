@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import rushlight
+from rushlight.core import native
 
 NAN, INF = math.nan, math.inf
 floats = st.floats(-8, 8, width=32)
@@ -25,6 +27,27 @@ def test_sums_keep_their_digits(shape, dim):
     for tensor in (rushlight.from_numpy(x), rushlight.from_numpy(np.asfortranarray(x))):
         np.testing.assert_allclose(tensor.sum(dim).numpy(), exact, rtol)
         np.testing.assert_allclose(tensor.mean(dim).numpy(), 0.48, rtol)
+
+
+@pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
+@pytest.mark.parametrize("dtype", [rushlight.float32, rushlight.int16, rushlight.bfloat16])
+def test_small_loops_give_what_numpy_gives(dtype):
+    assert native.install()
+    rng = np.random.default_rng(0)
+    quarters = rng.integers(-3, 4, (5, 16, 70)) / (1 if dtype is rushlight.int16 else 4)
+    whole = rushlight.from_numpy(quarters).to(dtype)
+    for view, dim in itertools.product((lambda x: x, lambda x: x.mT, lambda x: x[0, :, ::2]), ((0,), (0, -1))):
+        x = view(whole)
+        for name, fold in (("sum", np.sum), ("amax", np.max)):
+            for keepdim in (False, True, False):
+                found = getattr(x, name)(dim, keepdim=keepdim)
+                expected = fold(x.double().numpy(), axis=dim, keepdims=keepdim)  # sums of quarters are exact
+                assert found.shape == expected.shape
+                assert np.allclose(found.double().numpy(), expected, 0.01 if dtype is rushlight.bfloat16 else 0)
+                assert found.dtype is (rushlight.int64 if name == "sum" and dtype is rushlight.int16 else dtype)
+    if dtype.is_floating_point:
+        whole[2, 3, 4] = NAN
+        assert math.isnan(whole.amax((0, 1))[4]) and whole.amax((0, 1)).isnan().sum() == 1
 
 
 def test_half_types_add_up_in_wider_ones():
