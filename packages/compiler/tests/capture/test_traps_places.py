@@ -72,8 +72,8 @@ PLACES = {
         "for name, k in (('a', 2), ('b', 3)):\n    torch.library.define('places::' + name, '(Tensor x) -> Tensor')\n"
         "    torch.library.impl('places::' + name, 'CompositeImplicitAutograd', lambda x, k=k: x * k)\n"
         "o = torch.ops.places.a",
-        "def f(x): return o(x)", "o = torch.ops.places.b | o._composed = lambda x: x * 5 | o = torch.ops.places.a | "
-        "o.register_autocast('cpu', torch.bfloat16)"),
+        "def f(x): return o(x)", "o = torch.ops.places.b | kept = o._composed; o._composed = lambda x: x * 5 | "
+        "o._composed = kept | o = torch.ops.places.a; o.register_autocast('cpu', torch.bfloat16)"),
 }
 
 
