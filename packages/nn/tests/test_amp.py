@@ -30,6 +30,39 @@ def test_products_are_half_and_losses_are_not(dtype):
     assert layer.weight.grad.dtype is rushlight.float32
 
 
+_WIDE = {
+    "linalg.cholesky": lambda a: rushlight.linalg.cholesky(a),
+    "linalg.solve": lambda a: rushlight.linalg.solve(a, a),
+    "linalg.cond": rushlight.linalg.cond,
+    "linalg.pinv": rushlight.linalg.pinv,
+    "quantile": lambda a: a.quantile(0.5),
+    "trace": rushlight.trace,
+    "cdist": lambda a: rushlight.cdist(a, a),
+    "fft.rfft": lambda a: rushlight.fft.rfft(a).real,
+    "polar": lambda a: rushlight.polar(a, a).abs(),
+    "view_as_complex": lambda a: rushlight.view_as_complex(a[:, :2].contiguous()).real,
+    "avg_pool3d": lambda a: F.avg_pool3d(a[None, None], 1),
+    "max_pool3d": lambda a: F.max_pool3d(a[None, None], 1),
+    "mse_loss": lambda a: nn.MSELoss()(a, a + 1),
+}
+
+
+@pytest.mark.parametrize("name", _WIDE)
+def test_functions_that_need_precision_take_halves_as_float32(name):
+    """And nothing inside them is made narrow again: the result is that of float32, to the bit."""
+    square = rushlight.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 5]])
+    with amp.autocast("cpu"):
+        result = _WIDE[name](square.bfloat16())
+    assert result.dtype is rushlight.float32 and result.tolist() == _WIDE[name](square).tolist()
+
+
+def test_products_take_both_half_types():
+    x = rushlight.ones(2, 2)
+    with amp.autocast("cpu"):
+        assert (x.half() @ x.bfloat16()).dtype is F.prelu(x, x[0]).dtype is rushlight.bfloat16
+        assert (x.double() @ x.double()).dtype is rushlight.float64
+
+
 def test_a_parameter_is_cast_once_per_region_until_it_changes():
     weight, x = nn.Parameter(rushlight.ones(2, 2)), rushlight.ones(1, 2)
     with amp.autocast("cpu"):

@@ -15,66 +15,48 @@ from rushlight.autograd.recompute import SURROUNDINGS
 from rushlight.core import dispatch
 from rushlight.core.op import Op
 
-# Operations whose float32 operands become half ones, and those whose half operands become float32.
-HALF_OPS = frozenset(
-    {"attention", "conv", "conv_transpose", "linear", "matmul", "recurrent", "recurrent_training"}
-)
-WIDE_OPS = frozenset(
-    {
-        *(
-            "cholesky",
-            "cross_entropy",
-            "cumprod",
-            "det",
-            "eig",
-            "eigh",
-            "fft_c2c",
-            "fft_c2r",
-            "fft_r2c",
-            "inv",
-            "lstsq",
-        ),
-        *("lu_factor", "matrix_exp", "nll_loss", "pinv", "prod", "qr", "slogdet", "solve", "solve_triangular", "svd"),
-    }
-)
+_NARROWER = (rushlight.float32, rushlight.float16, rushlight.bfloat16)  # the dtypes that a region casts
 
 
 class _Caster:
-    """The handler of an autocast region: casts operands, then lets the call go on."""
-
-    def __init__(self, device_type: str) -> None:
-        self.device_type = device_type
+    """The handler of an autocast region: casts operands, then lets the call go on, of which nothing else is cast."""
 
     def handle(self, op: Op, operands: tuple, params: tuple) -> Any:
         with dispatch.below():
-            if state.busy:
+            if state.busy or not op.autocast:
                 return op.apply(operands, params)
+            return self.with_casts(op, op.autocast)(*operands, **dict(zip(op.params, params)))
+
+    def with_casts(self, function: Callable, policy: str) -> Callable:
+        """The function, for operands as the policy `wide` or `narrow` wants them."""
+        if state.busy:
+            return function
+        cast = self._wide if policy == "wide" else self._narrow
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            args = tuple([cast(x) if self._is_meant(x) else x for x in args])
+            kwargs = {name: cast(x) if self._is_meant(x) else x for name, x in kwargs.items()}
             state.busy = True
             try:
-                if state.enabled[self.device_type]:
-                    before, operands = operands, self._cast(op.name, operands)
-                    if op.name == "prod" and operands[0] is not before[0]:  # its dtype stands in the params
-                        params = tuple([rushlight.float32 if p is before[0].dtype else p for p in params])
-                return op.apply(operands, params)
+                return function(*args, **kwargs)
             finally:
                 state.busy = False
 
-    def _cast(self, name: str, operands: tuple) -> tuple:
-        if name in HALF_OPS:
-            dtype = state.dtype[self.device_type]
-            return tuple([self._narrow(x, dtype) if self._is(x, rushlight.float32) else x for x in operands])
-        if name in WIDE_OPS:
-            halves = (rushlight.float16, rushlight.bfloat16)
-            return tuple([x.float() if self._is(x, *halves) else x for x in operands])
-        return operands
-
-    def _is(self, x: Any, *dtypes: Any) -> bool:
-        return isinstance(x, Tensor) and x.device.type == self.device_type and x.dtype in dtypes
+        return run
 
     @staticmethod
-    def _narrow(x: Tensor, dtype: Any) -> Tensor:
+    def _is_meant(x: Any) -> bool:
+        return isinstance(x, Tensor) and x.dtype in _NARROWER and state.enabled.get(x.device.type, False)
+
+    @staticmethod
+    def _wide(x: Tensor) -> Tensor:
+        return x.float()
+
+    @staticmethod
+    def _narrow(x: Tensor) -> Tensor:
         """The cast of an operand; that of a parameter is kept until the region ends."""
-        if not (state.cached and x.requires_grad and x.is_leaf):
+        dtype = state.dtype[x.device.type]
+        if x.dtype is not rushlight.float32 or not (state.cached and x.requires_grad and x.is_leaf):
             return x.to(dtype)
         recording = rushlight.is_grad_enabled()
         found = state.casts.get(id(x))
@@ -88,9 +70,10 @@ class _Caster:
 class autocast:
     """A region (or, as a decorator, a function) in which products run in a half type.
 
-    `matmul`, `linear`, convolutions, attention and recurrent layers take float32 operands as `dtype` (bfloat16, or
-    float16); losses, FFT and decompositions take half operands as float32. Call backward outside. Raises RuntimeError
-    for an unknown device type, and ValueError for a dtype that is not a half type.
+    Products, convolutions, attention and recurrent layers take float32 operands as `dtype` (bfloat16, or float16);
+    losses, quantiles, FFT, decompositions and the like take half operands as float32; other operations keep what they
+    get. Call backward outside. Raises RuntimeError for an unknown device type, and ValueError for a dtype that is not a
+    half type.
 
     Example:
         >>> import rushlight
@@ -122,7 +105,7 @@ class autocast:
         self._before: list[tuple] = []
 
     def __enter__(self) -> autocast:
-        pushed = dispatch.push(_Caster(self.device))
+        pushed = dispatch.push(_Caster())
         self._before.append((pushed, state.enabled[self.device], state.dtype[self.device], state.cached))
         state.enabled[self.device], state.dtype[self.device] = self._enabled, self.fast_dtype
         state.cached = self._cache_enabled
@@ -160,21 +143,6 @@ def _as_now() -> Callable[[], ExitStack]:
 
 
 SURROUNDINGS.append(_as_now)
-
-
-def widened(function: Callable) -> Callable:
-    """A function that takes half tensors as float32 inside an autocast region."""
-
-    def wide(x: Any) -> Any:
-        return x.float() if isinstance(x, Tensor) and x.dtype in (rushlight.float16, rushlight.bfloat16) else x
-
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if state.depth and any(state.enabled.values()):
-            return function(*map(wide, args), **{name: wide(value) for name, value in kwargs.items()})
-        return function(*args, **kwargs)
-
-    return checked
 
 
 def _converted(value: Any, device_type: str, dtype: Any) -> Any:

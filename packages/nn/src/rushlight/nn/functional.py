@@ -9,34 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight
-from rushlight.amp.autocast_mode import widened
 from rushlight.core.front import EXPORTS
 from rushlight.core.tensor import Tensor
 
 _PREFIX = "nn.functional."
-# Losses and samplings that compute in float32 inside autocast regions.
-_WIDE = frozenset(
-    {
-        *(
-            "binary_cross_entropy",
-            "binary_cross_entropy_with_logits",
-            "cosine_embedding_loss",
-            "ctc_loss",
-            "grid_sample",
-            "hinge_embedding_loss",
-        ),
-        *(
-            "huber_loss",
-            "kl_div",
-            "l1_loss",
-            "margin_ranking_loss",
-            "mse_loss",
-            "multi_margin_loss",
-            "multilabel_margin_loss",
-        ),
-        *("poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"),
-    }
-)
 
 
 def __getattr__(name: str) -> Any:
@@ -45,9 +21,6 @@ def __getattr__(name: str) -> Any:
         value = EXPORTS.get(name)
     if value is None:
         raise AttributeError(f"module 'rushlight.nn.functional' has no attribute {name!r}")
-    if name in _WIDE:
-        value = widened(value)
-        value.__module__, value.__qualname__ = __name__, name  # so that it can be pickled
     globals()[name] = value
     return value
 

@@ -99,6 +99,18 @@ def visible(x: Any) -> bool:
     return not any(hasattr(handler, "hides") and handler.hides(x) for handler in (STACK.handlers if HANDLERS else ()))
 
 
+def with_casts(fn: Callable, policy: str) -> Callable:
+    """A public function as the innermost handler that chooses dtypes runs it; `policy` is its own (see
+    `front.function`).
+    """
+    for handler in reversed(STACK.handlers):
+        if handler is None:
+            break
+        if hasattr(handler, "with_casts"):
+            return handler.with_casts(fn, policy)
+    return fn
+
+
 def put_off(x: Any) -> bool:
     """Does the innermost handler see to it that a call with this element True is an error, at a later time?"""
     handler = current()

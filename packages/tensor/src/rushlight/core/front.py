@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core import native
+from rushlight.core import dispatch, native
 from rushlight.core.arguments import FAILURES, refused
 from rushlight.core.errors import shape_text
 from rushlight.core.layout import check_layout
@@ -267,12 +267,15 @@ def function(
     aliases: tuple[str, ...] = (),
     namespace: str = "",
     memo: bool = False,
+    autocast: str = "",
 ) -> Callable[[Callable], Callable]:
     """Make a Python function public: under `rushlight`, as Tensor method, in place (`name_`), with `out=`, under
     aliases.
 
     `method` may give the method another name, `out` be a rule of `rushlight.core.out`. Functions with a parameter `dim`
     also take numpy's `axis` and `keepdims`. `memo`: see `rushlight.core.memo`.
+    `autocast`: what mixed-precision regions do with floating-point tensors up to float32 that the function takes:
+    `wide` makes them float32, `narrow` half ones.
     """
 
     def decorate(fn: Callable) -> Callable:
@@ -288,13 +291,25 @@ def function(
                     kwargs = {_NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
                 if is_factory and "layout" in kwargs:
                     check_layout(base, kwargs["layout"])
+                run = dispatch.with_casts(fn, autocast) if autocast and HANDLERS else fn
                 try:
                     if out is None:
-                        return fn(*args, **kwargs)
+                        return run(*args, **kwargs)
                     if is_factory:
                         kwargs["dtype"] = factory_dtype(base, kwargs.get("dtype"), out)
                     check_apart(base, out, (*args, *kwargs.values()), rule)
-                    return assign_out(base, out, fn(*args, **kwargs), rule)
+                    return assign_out(base, out, run(*args, **kwargs), rule)
+                except FAILURES as error:
+                    explained = refused(base, fn, args, kwargs, error)
+                    if explained is error:
+                        raise
+                    raise explained from None
+        elif autocast or namespace == "nn.functional":
+            @functools.wraps(fn)
+            def call(*args, **kwargs):
+                run = dispatch.with_casts(fn, autocast) if autocast and HANDLERS else fn
+                try:
+                    return run(*args, **kwargs)
                 except FAILURES as error:
                     explained = refused(base, fn, args, kwargs, error)
                     if explained is error:

@@ -84,6 +84,7 @@ class Op:
     `places(input_meta, *params)` are the least number that a view with a number takes, negative ones counting from the
     end, and the first that is too large; a view with `anywhere` may lie outside of its operand, or
     depends on where in memory that lies.
+    `autocast` is `narrow` for products, whose operands a mixed-precision region makes half ones.
     `counters(*params)` says how many counters of its generator a random op takes, whose operands are seed and offset.
     """
 
@@ -104,6 +105,7 @@ class Op:
     counters: Callable[..., int] | None = None
     places: Callable[..., tuple[int, int]] | None = None
     anywhere: bool = False
+    autocast: str = ""
     reference: Callable | None = None
     samples: Callable[[], list[Sample]] = list
     errors: Callable[[], list[ErrorSample]] = list

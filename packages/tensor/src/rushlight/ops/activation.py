@@ -201,7 +201,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return run(leaky_relu_op, inplace, input, negative_slope)
 
 
-@function(out=False)
+@function(out=False, autocast="narrow")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Rectified linear unit with a learned slope: `input` above zero, `weight * input` below.
 

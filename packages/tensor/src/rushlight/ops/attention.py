@@ -114,6 +114,7 @@ attention_op = structured(
     "attention",
     _infer_attention,
     doc="`softmax(query @ key.T * scale + mask) @ value`, and the log-sum of each row's scores.",
+    autocast="narrow",
     samples=lambda: [
         Sample((_Q, _K, _Q + _K, None, 0.5), (False,)),
         Sample((_Q, _K, _Q + _K, None, 0.5), (True,)),

@@ -186,7 +186,7 @@ def avg_pool2d(
     return avg_pool_nd(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@function(namespace="nn.functional", method=False, memo=True)
+@function(namespace="nn.functional", method=False, memo=True, autocast="wide")
 def avg_pool3d(
     input: Tensor,
     kernel_size: Sizes,

@@ -193,7 +193,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return complex_op(real, imag)
 
 
-@function(method=False, out=EXACT)
+@function(method=False, out=EXACT, autocast="wide")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from magnitude and angle: `abs * cos(angle) + 1j * abs * sin(angle)`.
 
@@ -273,7 +273,7 @@ as_complex_op = view(
 )
 
 
-@function(out=False, method=False)
+@function(out=False, method=False, autocast="wide")
 def view_as_complex(input: Tensor) -> Tensor:
     """Pairs along the last dimension as complex numbers, sharing memory.
 

@@ -136,6 +136,7 @@ conv_op = structured(
     "conv",
     _infer_conv,
     doc="Cross-correlation over the spatial dimensions of `(N, C, *size)` with filters `(F, C / groups, *kernel)`.",
+    autocast="narrow",
     samples=lambda: [
         Sample((_X, _W, _B), ((1, 1), (0, 0), (1, 1), 1)),
         Sample((_X, _W, None), ((2, 1), (1, 2), (2, 1), 1)),

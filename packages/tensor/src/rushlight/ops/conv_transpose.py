@@ -67,6 +67,7 @@ conv_transpose_op = structured(
     "conv_transpose",
     _infer_transpose,
     doc="Transposed convolution: the gradient of `conv` by its input. Weights are `(C, F / groups, *kernel)`.",
+    autocast="narrow",
     samples=lambda: [
         Sample((_X, _W, _B), ((1, 1), (0, 0), (0, 0), (1, 1), 1)),
         Sample((_X, _W, None), ((2, 3), (1, 1), (1, 2), (2, 1), 1)),

@@ -249,7 +249,7 @@ def _cross_entropy_backward(
 # Functions
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -270,7 +270,7 @@ def nll_loss(
     return nll_loss_op.apply((input, target, weight), (ignore_index, reduction))
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

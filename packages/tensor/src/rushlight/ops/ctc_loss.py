@@ -122,7 +122,7 @@ def _ctc(
     return loss.squeeze(0) if not batched and reduction == "none" else loss
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

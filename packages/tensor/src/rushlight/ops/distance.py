@@ -52,7 +52,7 @@ def _check_rows(name: str, p: float, **tensors: Tensor) -> None:
         raise RuntimeError(f"{name}: only supports non-negative p values, got {p}")
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, autocast="wide")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances of order p between all rows of two sets: `(*, P, D)`, `(*, R, D)` -> `(*, P, R)`.
 

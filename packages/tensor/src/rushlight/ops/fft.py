@@ -261,7 +261,7 @@ def _define(kind: str) -> None:
         ("n", over_all, " Over several dimensions, all by default."),
     ):
         made.__doc__ = text + where + _RAISES
-        function(name=kind + suffix, namespace="fft", method=False)(made)
+        function(name=kind + suffix, namespace="fft", method=False, autocast="wide")(made)
 
 
 for _kind in _KINDS:

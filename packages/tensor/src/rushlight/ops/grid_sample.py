@@ -143,7 +143,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_cor
     return found.reshape(n, channels, *grid.shape[1:-1])
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

@@ -68,7 +68,7 @@ def _uplo(name: str, uplo: str) -> str:
     return uplo.upper()
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     """Eigenvalues in rising order and eigenvectors of Hermitian matrices `(*, n, n)`, of which only one triangle is
     read.
@@ -78,13 +78,13 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     return EighResult(*eigh_op.apply((A,), (_uplo("linalg.eigh", UPLO),)))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues of Hermitian matrices in rising order: `(*, n, n)` -> `(*, n)`. Raises as `eigh` does."""
     return eigh_op.apply((A,), (_uplo("linalg.eigvalsh", UPLO),))[0]
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def eig(A: Tensor) -> EigResult:
     """Complex eigenvalues and eigenvectors (columns of norm 1): `(*, n, n)` -> `(*, n)`, `(*, n, n)`.
 
@@ -93,7 +93,7 @@ def eig(A: Tensor) -> EigResult:
     return EigResult(*eig_op.apply((A,)))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def eigvals(A: Tensor) -> Tensor:
     """Complex eigenvalues of square matrices: `(*, n, n)` -> `(*, n)`. Raises as `eig` does."""
     return eig_op.apply((A,))[0]

@@ -89,7 +89,7 @@ def _factor(A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Tensor]:
     return adjoint(lower), info
 
 
-@function(namespace="linalg", method=False, name="cholesky")
+@function(namespace="linalg", method=False, name="cholesky", autocast="wide")
 def _linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """Lower triangular L with `L L^H = A` (upper U with `U^H U = A`) of Hermitian positive-definite matrices `(*, n,
     n)`.
@@ -99,21 +99,21 @@ def _linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return _factor(A, upper, True)[0]
 
 
-@function()
+@function(autocast="wide")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """`linalg.cholesky`. Raises LinAlgError for matrices that are not positive-definite, RuntimeError for other
     shapes."""
     return _factor(input, upper, True)[0]
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyResult:
     """`cholesky` that reports matrices that are not positive-definite in `info` instead of raising, unless
     `check_errors`."""
     return CholeskyResult(*_factor(A, upper, check_errors))
 
 
-@function()
+@function(autocast="wide")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The solution X of `A X = input` given the Cholesky factor of A: `(*, n, k)`, `(*, n, n)` -> `(*, n, k)`.
 
@@ -126,7 +126,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return solve_triangular_op.apply((second, solve_triangular_op.apply((first, input), (False, False))), (True, False))
 
 
-@function()
+@function(autocast="wide")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix given its Cholesky factor: `(*, n, n)` -> the same. Raises RuntimeError for other
     shapes."""
@@ -214,7 +214,7 @@ def _check_pivot(name: str, pivot: bool) -> None:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     """Compact LU factorization with row swaps: `(*, m, n)` -> `(*, m, n)` and `(*, min(m, n))`. Raises RuntimeError
     without pivoting."""
@@ -222,14 +222,14 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     return LuFactorResult(*lu_factor_op.apply((A,), (True,))[:2])
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactorExResult:
     """`lu_factor` that also reports zero pivots in `info`. Raises RuntimeError without pivoting."""
     _check_pivot("linalg.lu_factor_ex", pivot)
     return LuFactorExResult(*lu_factor_op.apply((A,), (check_errors,)))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     """P, L, U with `A = P L U`: a permutation, a unit lower and an upper triangle. Raises RuntimeError without
     pivoting."""
@@ -237,7 +237,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     return LuResult(*unpacked(*lu_factor_op.apply((A,), (False,))[:2]))
 
 
-@function(name="lu")
+@function(name="lu", autocast="wide")
 def _lu_root(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Compact LU factorization, row swaps, and info codes for `get_infos`. Raises RuntimeError without pivoting."""
     _check_pivot("lu", pivot)
@@ -269,7 +269,7 @@ def _lu_solved(LU: Tensor, pivots: Tensor, B: Tensor, adjoint_too: bool) -> Tens
     return solve_triangular_op.apply((U, y), (True, False))
 
 
-@function(namespace="linalg", method=False, name="lu_solve")
+@function(namespace="linalg", method=False, name="lu_solve", autocast="wide")
 def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """The solution X of `A X = B` given the compact LU factorization of A; of `X A = B` without `left`, of `A^H X = B`
     for `adjoint`.
@@ -287,7 +287,7 @@ def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True
     return _lu_solved(LU, pivots, B, adjoint)
 
 
-@function()
+@function(autocast="wide")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """The solution X of `A X = input` given the compact LU factorization of A. Raises RuntimeError for shapes that do
     not fit."""
@@ -331,14 +331,14 @@ def _ldl_factor(a: np.ndarray, hermitian: bool, check: bool) -> tuple[np.ndarray
     return result, pivots, info
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LdlFactorResult:
     """Compact LDL factorization of symmetric (or Hermitian) matrices, with pivots. Raises RuntimeError unless they are
     square."""
     return LdlFactorResult(*ldl_factor_op.apply((A,), (bool(hermitian), True))[:2])
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LdlFactorExResult:
     """`ldl_factor` that also reports singular matrices in `info`. Raises RuntimeError unless they are square."""
     return LdlFactorExResult(*ldl_factor_op.apply((A,), (bool(hermitian), bool(check_errors))))
@@ -393,7 +393,7 @@ def _check_ldl_pivots(rows: np.ndarray) -> None:
             k += 1 + row[k]
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """The solution X of `A X = B` given the compact LDL factorization of A. Raises RuntimeError for shapes that do not
     fit."""

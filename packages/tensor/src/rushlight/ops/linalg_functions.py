@@ -18,7 +18,7 @@ from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu.blas import scipy_linalg
 from rushlight.ops.linalg_factor import lapack
-from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv_op, plain, solve_op
+from rushlight.ops.linalg_solve import A_SAMPLE, adjoint, check_matrix, inv, inv_op, plain, solve_op
 from rushlight.ops.linalg_svd import qr_op, svd_op
 from rushlight.ops.matmul import matmul, matmul_op
 from rushlight.ops.ranges import eye
@@ -49,7 +49,7 @@ def _power(name: str, A: Tensor, n: int) -> Tensor:
     if n == 0:
         return _identity(A)
     if n < 0:
-        A, n = inv_op.apply((A,)), -n
+        A, n = inv(A), -n
     result = None
     while True:  # square and multiply
         if n & 1:
@@ -113,7 +113,7 @@ def _linalg_matrix_exp(A: Tensor) -> Tensor:
 # Tensor systems
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse for `tensordot(A, ., ind)`: `(*a, *b)` with as many elements in a (its first `ind`) as in b -> `(*b,
     *a)`.
@@ -131,7 +131,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv_op.apply((A.reshape(prod(first), prod(last)),)).reshape(last + first)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """The X with `tensordot(A, X, X.ndim) = B`; `dims` are moved to the end of A first.
 
@@ -174,7 +174,7 @@ def _geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return result, tau
 
 
-@function()
+@function(autocast="wide")
 def geqrf(input: Tensor) -> GeqrfResult:
     """R and the Householder reflections of a QR factorization, packed as LAPACK does. Raises RuntimeError for fewer
     than two dimensions."""
@@ -214,7 +214,7 @@ def _householder(name: str, A: Tensor, tau: Tensor) -> Tensor:
     return result
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflections `I - tau[i] v[i] v[i]^H`, v[i] in column i below the
     diagonal of A.
@@ -224,13 +224,13 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return _householder("linalg.householder_product", A, tau)
 
 
-@function()
+@function(autocast="wide")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """`linalg.householder_product`. Raises as that does."""
     return _householder("orgqr", input, input2)
 
 
-@function()
+@function(autocast="wide")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """The product of reflections Q (see `geqrf`) times `other`: Q other, other Q without `left`, with Q^H for
     `transpose`.

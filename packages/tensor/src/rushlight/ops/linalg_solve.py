@@ -171,7 +171,7 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool) -> Tensor:
     return solve_op.apply((A.transpose(-2, -1), B.transpose(-2, -1))).transpose(-2, -1)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The solution X of `A X = B` (of `X A = B` without `left`).
 
@@ -220,28 +220,28 @@ def _or_nan(compute: Callable, a: Tensor, vector: bool, check_errors: bool) -> t
     return result.masked_fill(singular.squeeze(-1) if vector else singular, float("nan")), info
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveResult:
     """`solve` that reports singular matrices in `info` instead of raising, unless `check_errors`."""
     vector = is_vector(A, B)
     return SolveResult(*_or_nan(lambda a: _solved("linalg.solve_ex", a, B, left), A, vector, check_errors))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def inv(A: Tensor) -> Tensor:
     """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for
     other shapes."""
     return inv_op.apply((A,))
 
 
-@function()
+@function(autocast="wide")
 def inverse(input: Tensor) -> Tensor:
     """Inverse of square matrices: `(*, n, n)` -> the same. Raises LinAlgError for a singular matrix, RuntimeError for
     other shapes."""
     return inv_op.apply((input,))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvResult:
     """`inv` that reports singular matrices in `info` instead of raising, unless `check_errors`."""
     return InvResult(*_or_nan(lambda a: inv_op.apply((a,)), A, False, check_errors))
@@ -280,33 +280,33 @@ slogdet_op = structured(
 kernel(slogdet_op, "cpu")(lambda a: tuple(np.linalg.slogdet(a)))
 
 
-@function()
+@function(autocast="wide")
 def det(input: Tensor) -> Tensor:
     """Determinant of square matrices: `(*, n, n)` -> `(*)`. Raises RuntimeError for other shapes."""
     return det_op.apply((input,))
 
 
-@function(name="det", namespace="linalg", method=False)
+@function(name="det", namespace="linalg", method=False, autocast="wide")
 def _linalg_det(A: Tensor) -> Tensor:
     """Determinant of square matrices: `(*, n, n)` -> `(*)`. Raises RuntimeError for other shapes."""
     return det_op.apply((A,))
 
 
-@function()
+@function(autocast="wide")
 def slogdet(input: Tensor) -> SlogdetResult:
     """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other
     shapes."""
     return SlogdetResult(*slogdet_op.apply((input,)))
 
 
-@function(name="slogdet", namespace="linalg", method=False)
+@function(name="slogdet", namespace="linalg", method=False, autocast="wide")
 def _linalg_slogdet(A: Tensor) -> LinalgSlogdetResult:
     """Sign and log of the absolute value of the determinant: `(*, n, n)` -> two of `(*)`. Raises RuntimeError for other
     shapes."""
     return LinalgSlogdetResult(*slogdet_op.apply((A,)))
 
 
-@function(out=False)
+@function(out=False, autocast="wide")
 def logdet(input: Tensor) -> Tensor:
     """Logarithm of the determinant: NaN where that is negative. Raises RuntimeError unless the matrices are square."""
     sign, logabs = slogdet_op.apply((input,))
@@ -356,7 +356,7 @@ def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: 
     return result
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The solution X of `A X = B` (of `X A = B` without `left`) for a triangular A, of which the other triangle is not
     read.
@@ -372,7 +372,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return flipped.transpose(-2, -1)
 
 
-@function()
+@function(autocast="wide")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolveResult:

@@ -71,7 +71,7 @@ def _check_driver(name: str, driver: str | None) -> None:
         raise RuntimeError(f"{name}: keyword argument driver is only supported on CUDA inputs, got {driver!r}")
 
 
-@function(namespace="linalg", method=False, name="svd")
+@function(namespace="linalg", method=False, name="svd", autocast="wide")
 def _linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> LinalgSvdResult:
     """U, S, Vh with `A = U diag(S) Vh`, singular values in falling order; without `full_matrices` only min(m, n)
     columns.
@@ -83,7 +83,7 @@ def _linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = N
     return LinalgSvdResult(*svd_op.apply((A,), (bool(full_matrices),)))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """Singular values in falling order: `(*, m, n)` -> `(*, min(m, n))`. Raises RuntimeError for fewer than two
     dimensions."""
@@ -91,7 +91,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return svd_op.apply((A,), (False,))[1]
 
 
-@function()
+@function(autocast="wide")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdResult:
     """U, S, V with `input = U diag(S) V^H`; see linalg.svd. Without `compute_uv` U and V are zeros. Raises as that
     does."""
@@ -128,7 +128,7 @@ def _qr(a: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.linalg.qr(a, mode))
 
 
-@function(namespace="linalg", method=False, name="qr")
+@function(namespace="linalg", method=False, name="qr", autocast="wide")
 def _linalg_qr(A: Tensor, mode: str = "reduced") -> LinalgQrResult:
     """Q and R with `A = Q R`; modes `reduced`, `complete` (square Q) and `r` (Q empty).
 
@@ -140,7 +140,7 @@ def _linalg_qr(A: Tensor, mode: str = "reduced") -> LinalgQrResult:
     return LinalgQrResult(*qr_op.apply((A,), (mode,)))
 
 
-@function()
+@function(autocast="wide")
 def qr(input: Tensor, some: bool = True) -> QrResult:
     """Q and R with `input = Q R`; Q is square without `some`. Raises RuntimeError for fewer than two dimensions."""
     return QrResult(*qr_op.apply((input,), ("reduced" if some else "complete",)))
@@ -198,7 +198,7 @@ def _pinv_of(name: str, A: Tensor, atol: Tolerance, rtol: Tolerance, hermitian: 
     return pinv_op.apply((A, *_tolerances(name, A, atol, rtol)), (bool(hermitian),))
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def pinv(
     A: Tensor, rcond: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
 ) -> Tensor:
@@ -210,13 +210,13 @@ def pinv(
     return _pinv_of("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
 
 
-@function(out=False)
+@function(out=False, autocast="wide")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv(input, rcond)`. Raises as that does."""
     return _pinv_of("pinverse", input, None, rcond, False)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def matrix_rank(
     A: Tensor, tol: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
 ) -> Tensor:
@@ -237,7 +237,7 @@ def matrix_rank(
     return (values > limit.unsqueeze(-1)).sum(-1)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def cond(A: Tensor, p: int | float | str | None = None) -> Tensor:
     """Condition number `norm(A) norm(inv(A))` in a matrix norm, the 2-norm by default; inf for singular matrices.
 
@@ -324,7 +324,7 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
     return solution, residuals, rank, values if driver in ("gelsd", "gelss") else np.empty(0, values.dtype)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="wide")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X with the smallest `norm(A X - B)`, sums of squared residuals, ranks and singular values.
 

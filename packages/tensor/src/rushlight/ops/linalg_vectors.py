@@ -46,7 +46,7 @@ def _linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross("linalg.cross", input, other, dim)
 
 
-@function(namespace="linalg", method=False)
+@function(namespace="linalg", method=False, autocast="narrow")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sum of `conj(x) * y` along `dim`. Raises RuntimeError when the shapes do not broadcast."""
     if not x.dtype.is_inexact:
@@ -127,7 +127,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return stack(powers if increasing else powers[::-1], -1)
 
 
-@function(out=False)
+@function(out=False, autocast="wide")
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix: `(n, m)` -> `()`. Raises RuntimeError for other numbers of dimensions.
 

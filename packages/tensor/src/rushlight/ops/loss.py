@@ -53,7 +53,7 @@ def _weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) ->
     return loss.sum() / weight.sum() if reduction == "mean" else reduced(name, loss, reduction)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -76,7 +76,7 @@ def mse_loss(
     return _weighted("mse_loss", error * error, weight, legacy_reduction(reduction, size_average, reduce))
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -90,7 +90,7 @@ def l1_loss(
     return _weighted("l1_loss", (input - target).abs(), weight, legacy_reduction(reduction, size_average, reduce))
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -107,7 +107,7 @@ def huber_loss(
     return _weighted("huber_loss", loss, weight, reduction)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -129,7 +129,7 @@ def smooth_l1_loss(
     return reduced("smooth_l1_loss", loss, legacy_reduction(reduction, size_average, reduce))
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -144,7 +144,7 @@ def binary_cross_entropy_op(input, target):
     return -(s.maximum(s.log(input), -100) * target + s.maximum(s.log1p(-input), -100) * (1 - target))
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -194,7 +194,7 @@ def _with_logits(
     return reduced("binary_cross_entropy_with_logits", loss if weight is None else loss * weight, reduction)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -228,7 +228,7 @@ def _kl(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
     return target.xlogy(target) - target * input
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -269,7 +269,7 @@ def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: fl
     return reduced("poisson_nll_loss", loss, reduction)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

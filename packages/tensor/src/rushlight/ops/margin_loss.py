@@ -14,7 +14,7 @@ from rushlight.ops.cross_entropy import check_reduction, legacy_reduction
 from rushlight.ops.loss import reduced
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -80,7 +80,7 @@ def _labels(target: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
     return named, counts
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

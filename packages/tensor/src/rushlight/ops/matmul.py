@@ -57,6 +57,7 @@ matmul_op = structured(
     "matmul",
     _infer_matmul,
     doc="Matrix product over the last two dimensions, broadcasting the others; 1-D operands are vectors.",
+    autocast="narrow",
     samples=lambda: [
         Sample((_A, _B)),
         Sample((_BATCH, _B)),
@@ -170,6 +171,7 @@ linear_op = structured(
     "linear",
     _infer_linear,
     doc="`input @ weight.T + bias`.",
+    autocast="narrow",
     samples=lambda: [
         Sample((_A, _B.T.copy(), _B[0])),
         Sample((_BATCH, _B.T.copy(), None)),

@@ -18,7 +18,7 @@ def _hinge(input: Tensor, target: Tensor, margin: float) -> Tensor:
     return apart.where(target != 1, 0) + input.where(target != -1, 0)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -49,7 +49,7 @@ def _ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> T
     return (-target * (input1 - input2) + float(margin)).clamp(min=0)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -84,7 +84,7 @@ def _cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> Te
     return (1 - cosine).where(target == 1, 0) + (cosine - margin).clamp(min=0).where(target == -1, 0)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -125,7 +125,7 @@ def _triplet(
     return (near - far + margin).clamp(min=0)
 
 
-@function(namespace="nn.functional", method=False, out=False)
+@function(namespace="nn.functional", method=False, out=False, autocast="wide")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -252,13 +252,14 @@ def _define_max_pool(count: int) -> None:
         "    Windows reach into `padding` (which never wins) and, with `ceil_mode`, over the end. Raises "
         "RuntimeError when sizes do not fit."
     )
+    autocast = "wide" if count == 3 else ""
     for name, body, namespace in (
         (f"max_pool{count}d", max_pool, "nn.functional"),
         (f"max_pool{count}d_with_indices", max_pool_with_indices, "nn.functional"),
         (f"max_pool{count}d", root_max_pool, ""),
     ):
         body.__doc__ = text
-        function(name=name, namespace=namespace, method=False, out=False, memo=True)(body)
+        function(name=name, namespace=namespace, method=False, out=False, memo=True, autocast=autocast)(body)
     if count == 1:
         function(name="max_pool1d_with_indices", method=False, out=False)(max_pool_with_indices)
 

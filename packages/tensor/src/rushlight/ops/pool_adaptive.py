@@ -201,10 +201,11 @@ def _define_adaptive(count: int) -> None:
         "for `return_indices`.\n\n    Raises RuntimeError when the sizes do not fit."
     )
     adaptive_max_pool_with_indices.__doc__ = adaptive_max_pool.__doc__
+    autocast = "wide" if count == 3 else ""
     average, largest = f"adaptive_avg_pool{count}d", f"adaptive_max_pool{count}d"
-    function(name=average, namespace="nn.functional", method=False, out=False)(adaptive_avg_pool)
-    function(name=largest, namespace="nn.functional", method=False, out=False)(adaptive_max_pool)
-    function(name=f"{largest}_with_indices", namespace="nn.functional", method=False, out=False)(
+    function(name=average, namespace="nn.functional", method=False, out=False, autocast=autocast)(adaptive_avg_pool)
+    function(name=largest, namespace="nn.functional", method=False, out=False, autocast=autocast)(adaptive_max_pool)
+    function(name=f"{largest}_with_indices", namespace="nn.functional", method=False, out=False, autocast=autocast)(
         adaptive_max_pool_with_indices
     )
     if count == 1:
@@ -293,8 +294,8 @@ def _define_fractional(count: int) -> None:
         "    Raises ValueError without output_size and output_ratio, RuntimeError when the sizes do not fit."
     )
     name = f"fractional_max_pool{count}d"
-    function(name=name, namespace="nn.functional", method=False, out=False)(fractional_max_pool)
-    function(name=name + "_with_indices", namespace="nn.functional", method=False, out=False)(
+    function(name=name, namespace="nn.functional", method=False, out=False, autocast="wide")(fractional_max_pool)
+    function(name=name + "_with_indices", namespace="nn.functional", method=False, out=False, autocast="wide")(
         lambda input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None: (
             _fractional(count, input, kernel_size, output_size, output_ratio, _random_samples)
         )
@@ -379,9 +380,7 @@ def _define_unpool(count: int) -> None:
                 f"{name}: expected input to have non-zero size for non-batch dimensions, got {shape_text(x.shape)}"
             )
         kernel_size = spatial(name, "kernel_size", kernel_size, count)
-        stride = (
-            kernel_size if stride is None or stride == () or stride == [] else spatial(name, "stride", stride, count)
-        )
+        stride = kernel_size if stride in (None, (), []) else spatial(name, "stride", stride, count)
         if min(stride) < 1:
             raise RuntimeError(f"{name}: strides should be greater than zero, got {list(stride)}")
         size = _unpool_size(name, x, kernel_size, stride, spatial(name, "padding", padding, count), output_size)
@@ -393,7 +392,8 @@ def _define_unpool(count: int) -> None:
         "    Raises RuntimeError when shapes do not fit or an index is out of range, ValueError for an impossible "
         "output_size."
     )
-    function(name=name, namespace="nn.functional", method=False, out=False)(max_unpool)
+    autocast = "wide" if count > 1 else ""
+    function(name=name, namespace="nn.functional", method=False, out=False, autocast=autocast)(max_unpool)
 
 
 for _count in (1, 2, 3):

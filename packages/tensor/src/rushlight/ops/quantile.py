@@ -66,7 +66,7 @@ def _at(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Tensor:
     return lerp(ordered.gather(-1, below), ordered.gather(-1, ranks.ceil().to(dtypes.int64)), weight.to(rows.dtype))
 
 
-@function()
+@function(autocast="wide")
 def quantile(
     input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -83,7 +83,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@function()
+@function(autocast="wide")
 def nanquantile(
     input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

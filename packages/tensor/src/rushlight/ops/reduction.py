@@ -202,7 +202,7 @@ prod_op = reduction(
 )
 
 
-@function(memo=True)
+@function(memo=True, autocast="wide")
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """Product of the elements, of all or along `dim`; integers and bools multiply in int64.
 

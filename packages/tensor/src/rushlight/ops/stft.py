@@ -42,7 +42,7 @@ def _lengths(name: str, n_fft: int, hop_length: int | None, win_length: int | No
     return hop, win
 
 
-@function(method=False, out=False)
+@function(method=False, out=False, autocast="wide")
 def stft(
     input: Tensor,
     n_fft: int,
