@@ -84,10 +84,13 @@ def resize_matrix(
     return matrix
 
 
-def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, cubic: bool, antialias: bool) -> Tensor:
+def _smooth(
+    input: Tensor, first: int, out: list[int], factors: list, align_corners: bool, cubic: bool, antialias: bool
+) -> Tensor:
+    """Each output position a weighted sum of input positions, of the dimensions from `first` on."""
     whole = input.dtype is dtypes.uint8
-    x = input.to(dtypes.float32) if whole or input.dtype in dtypes.HALF else input
-    for d, (n, factor) in enumerate(zip(out, factors), 2):
+    x = (input.to(dtypes.float32) if whole or input.dtype in dtypes.HALF else input).contiguous()
+    for d, (n, factor) in enumerate(zip(out, factors), first):
         size = x.shape[d]
         if open_places.are_open(size, n):
             if n is size and (factor in (None, 1.0) or align_corners):
@@ -101,10 +104,11 @@ def _smooth(input: Tensor, out: list[int], factors: list, align_corners: bool, c
         if d == x.ndim - 1:
             x = matmul_op.apply((x, weights.transpose(0, 1)))
         else:
-            x = matmul_op.apply((x.transpose(d, -1), weights.transpose(0, 1))).transpose(d, -1)
+            behind = x.shape[d + 1 :]
+            x = matmul_op.apply((weights, x.flatten(d + 1))).unflatten(-1, behind)
     if whole:
         x = x.round().clamp(0, 255)
-    x = x.to(input.dtype).contiguous(memory_format=suggested_format(input._meta))
+    x = x.to(input.dtype)
     return x.clone() if x is input else x
 
 
@@ -200,13 +204,14 @@ def interpolate(
         )
     if mode == "area":
         return adaptive_avg(input.ndim - 2, input, tuple(out))
-    if mode in _RANK:
-        return _smooth(input, out, factors, bool(align_corners), mode == "bicubic", antialias)
     order = CHANNELS_LAST.get(suggested_format(input._meta))
-    if order is None:
-        return _nearest(input, 2, out, factors, mode == "nearest-exact")
-    x = _nearest(input.permute(order), 1, out, factors, mode == "nearest-exact")  # what was channels last is row-major
-    return x.permute([order.index(d) for d in range(input.ndim)])
+    # What was channels last is row-major in this order.
+    x, first = (input, 2) if order is None else (input.permute(order), 1)
+    if mode in _RANK:
+        x = _smooth(x, first, out, factors, bool(align_corners), mode == "bicubic", antialias)
+    else:
+        x = _nearest(x, first, out, factors, mode == "nearest-exact")
+    return x if order is None else x.permute([order.index(d) for d in range(input.ndim)])
 
 
 @function(namespace="nn.functional", method=False, out=False)
