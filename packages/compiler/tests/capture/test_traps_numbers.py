@@ -172,6 +172,15 @@ EXPRESSIONS = {
         "best = float('inf'); v = 0.5; n = 3", "def f(x): return x * v if v < best else x + (v >= n) * v, v == n",
         "v = 1.5 | v = 2.5; best = 2.0 | v = 3.0 | v = 3.5 | n = 4 | n = 5 | v = True | v = float('nan') | "
         "v = -0.0", None),
+    "list of rewards": (
+        "r = [0.0, 1.0, 2.0]", "def f(x): t = torch.tensor(r); t -= t.mean(); return x * t, t, torch.tensor(r)",
+        "r = [1.0, 5.0, 2.0] | r = [3.0, 1.0, 9.0] | r[1] = 7.5 | r = [1e300, 1, 2.0] | r = [2.0, 5, 3.5] | "
+        "r = [float('nan'), 4.0, 0.0] | r = [1.0, float('inf'), -0.0] | r = [True, 2.0, 3.0] | "
+        "r = [1.0, None, 2.0]", 4),
+    "list of indices": (
+        "a = [1, 0, 2]", "def f(x): i = torch.tensor(a); return x[i], i, torch.tensor(a, dtype=torch.float64)",
+        "a = [2, 1, 0] | a = [0, 0, 1] | a = [1, 2, 2] | a = (2, 2, 1) | a = [1, 9, 2] | a = [1, 1 << 70, 2] | "
+        "a = [True, False, True] | a = [1, 1, 1] | a = [1.0, 2.0, 0.0]", None),
     "numbers whose text is seen": (
         "a = 0.5", "def f(x): return x, f'{a * 2:.2f}', str(-a), bool(a - 1.5)",
         "a = 1.5 | a = 2.5 | a = 0.0 | a = -0.0 | a = 1.5", None),

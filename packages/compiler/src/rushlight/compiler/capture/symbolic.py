@@ -23,7 +23,7 @@ from rushlight.compiler.capture.source import Source
 from rushlight.compiler.capture.value import Obj, TensorV, TupleV, Value, constant
 from rushlight.compiler.graph.symbolic import SYMBOLS, Sym, SymFloat, as_ratio, positive
 from rushlight.core import dtypes
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op
 from rushlight.core.tensor import Tensor, wrap
 
@@ -264,6 +264,33 @@ def counts(x: Any) -> bool:
     return type(x) in SYMBOLS and any(atom.origin[1] is None for atom in x.facts.roots(x.terms))
 
 
-def scalar(number: int | float, meta: Meta) -> Tensor:
-    """The 0-dim tensor of a number, in the dtype in which it would be used."""
-    return wrap(np.array(number, meta.numpy), meta)
+def listed(session: Any, items: list[Value], dtype: dtypes.dtype | None) -> Value | None:
+    """The tensor of numbers, of which one is open; so are all others from outside. None for other items."""
+    writes: list[Callable[[Any], str]] = []
+    roots: list[Any] = []
+    for x in items:
+        if not isinstance(x, Obj) or type(x.obj) not in (int, float, bool):
+            return None
+        if is_open(x):
+            roots += x.source.roots  # type: ignore[union-attr]
+            writes.append(x.source.write)  # type: ignore[union-attr]
+        elif x.source is None:
+            writes.append(_written(x))
+        else:
+            x.source.check_type()
+            roots.append(x.source)
+            writes.append(lambda name, source=x.source: name(source))  # type: ignore[misc]
+    kinds = {type(x.obj) for x in items}  # type: ignore[attr-defined]
+    own = dtypes.get_default_dtype() if float in kinds else dtypes.int64 if int in kinds else dtypes.bool
+    if (dtype or own) not in (dtypes.float32, dtypes.float64, own):
+        return None
+    source = Derived(tuple(roots), lambda name: f"[{', '.join([write(name) for write in writes])}]")
+    recorder, dtype = session.recorder, dtype or own
+    made = recorder.scalars[source, dtype] = recorder.tracer(meta(dtype, (len(items),)))
+    recorder.scalar_of[id(made)] = source
+    return recorder.value_of(made.clone())
+
+
+def scalar(number: Any, of: Meta) -> Tensor:
+    """The tensor of a number, or of a list of them, in the dtype in which it would be used."""
+    return wrap(np.array(number, of.numpy), of)

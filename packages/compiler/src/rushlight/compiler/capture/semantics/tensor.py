@@ -157,11 +157,14 @@ def _of_open_numbers(session: Session, value: Value, kwargs: dict[str, Value]) -
     items = value.items if isinstance(value, TupleV) else [value] if found is None else found.load()
     if not kwargs.keys() <= {"dtype"} or not any(is_open(x) for x in items):
         return None
-    numbers = [number_of(x) if is_open(x) else session.concrete(x) if isinstance(x, Obj) else None for x in items]
-    if not all(type(x) in (int, float, *SYMBOLS) and not symbolic.counts(x) for x in numbers):
-        return None
-    whole = all(type(x) in (int, Sym) for x in numbers)
+    numbers = [number_of(x) if isinstance(x, Obj) and type(x.obj) in (int, float) else None for x in items]
     dtype = session.concrete(kwargs["dtype"]) if "dtype" in kwargs else None
+    if not all(type(x) in (int, float, *SYMBOLS) and not symbolic.counts(x) for x in numbers):
+        return None if session.exports or items[0] is value else symbolic.listed(session, items, dtype)
+    for x in items:
+        if not is_open(x):
+            session.concrete(x)
+    whole = all(type(x) in (int, Sym) for x in numbers)
     dtype = dtype or (dtypes.int64 if whole else dtypes.get_default_dtype())
     parts = [full((), x, dtype=dtype) for x in numbers]
     return wrap(session, parts[0] if items[0] is value else stack(parts))
