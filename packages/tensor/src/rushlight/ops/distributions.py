@@ -23,13 +23,13 @@ from rushlight.core.tensor import Tensor
 from rushlight.kernels.cpu import philox
 from rushlight.ops.copy import copy_
 from rushlight.ops.create import as_dtype, sizes
+from rushlight.ops.randint import check_held, integers
 from rushlight.ops.random import (
     NORMAL,
     UNIFORM,
     counters,
     draw,
     drawn,
-    integers,
     normal_op,
     normal_scaled_op,
     normal_tensor,
@@ -267,7 +267,7 @@ def random_(
 ) -> Tensor:
     """Fill with integers: in [from, to), in [0, to) given one number, else all that the dtype holds exactly.
 
-    Raises RuntimeError unless from < to.
+    Raises RuntimeError unless from < to, and for numbers that the dtype does not hold.
 
     Example:
         >>> import rushlight
@@ -280,7 +280,9 @@ def random_(
     if to is None:
         digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}.get(d.name)
         to = 2 if d is dtypes.bool else (1 << digits) + 1 if digits else dtypes.iinfo(d).max + (d is not dtypes.int64)
-    return filled_by(input, integers(int(low or 0), int(to), input._meta.shape, dtypes.int64, input.device, generator))
+    check_held("random_", int(low or 0), int(to) - 1, d)
+    wide = dtypes.uint64 if d is dtypes.uint64 else dtypes.int64
+    return filled_by(input, integers(int(low or 0), int(to), input._meta.shape, wide, input.device, generator))
 
 
 @function(out=False, public=False)

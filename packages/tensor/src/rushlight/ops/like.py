@@ -15,7 +15,8 @@ from rushlight.core.tensor import Tensor
 from rushlight.ops.allocation import empty_op, full_op
 from rushlight.ops.copy import fill_
 from rushlight.ops.create import Device, as_dtype, filled, finish, sizes, tensor
-from rushlight.ops.random import integers, normal_tensor, uniform_tensor
+from rushlight.ops.randint import integers
+from rushlight.ops.random import normal_tensor, uniform_tensor
 
 
 def _empty_like(name: str, input: Tensor, wanted: Any, device: Device, order: memory_format | None) -> Tensor:
