@@ -69,6 +69,8 @@ DISTRIBUTIONS = {
     "wide randint": (lambda: rushlight.randint(0, 1 << 40, (N,)).double() / (1 << 40), 0.5, 12**-0.5),
     "small poisson": (lambda: rushlight.poisson(rushlight.full((N,), 0.7)), 0.7, 0.7**0.5),
     "large poisson": (lambda: rushlight.poisson(rushlight.full((N,), 40.0)), 40, 40**0.5),
+    "small binomial": (lambda: rushlight.binomial(rushlight.full((N,), 6.0), rushlight.tensor(0.3)), 1.8, 1.26**0.5),
+    "large binomial": (lambda: rushlight.binomial(rushlight.full((N,), 90.0), rushlight.tensor(0.7)), 63, 18.9**0.5),
     "multinomial": (lambda: rushlight.multinomial(rushlight.tensor([1.0, 2.0, 7.0]), N, True), 1.6, 0.44**0.5),
 }
 
@@ -102,6 +104,10 @@ def test_permutations_and_draws_without_replacement_name_each_once():
     [
         (lambda: rushlight.rand(2, dtype=rushlight.int64), "floating point"),
         (lambda: rushlight.randint(5, 5, (2,)), "low < high"),
+        (lambda: rushlight.randint(0, 300, (2,), dtype=rushlight.uint8), "0 to 299 are out of bounds for uint8"),
+        (lambda: rushlight.empty(2, dtype=rushlight.float16).random_(0, 70_000), "out of bounds for float16"),
+        (lambda: rushlight.empty(2, dtype=rushlight.bool).random_(-1, 1), "out of bounds for bool"),
+        (lambda: rushlight.randperm(300, dtype=rushlight.uint8), "out of bounds for uint8"),
         (lambda: rushlight.empty(2).normal_(0, -1), "std >= 0"),
         (lambda: rushlight.bernoulli(rushlight.tensor([1.5])), r"\[0, 1\]"),
         (lambda: rushlight.multinomial(rushlight.tensor([0.0, 0.0]), 1), "sum of probabilities"),

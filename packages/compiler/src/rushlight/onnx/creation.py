@@ -120,4 +120,4 @@ def random(o: Builder, kind: str, shape: tuple, dtype: dtypes.dtype, **attribute
 
 
 refuse("ONNX has no random permutation", "randperm")
-refuse("ONNX has no draw from a Poisson distribution", "poisson")
+refuse("ONNX has no draw from a Poisson or binomial distribution", "poisson", "binomial")

@@ -189,15 +189,10 @@ class Binomial(_Binary):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw values: trial by trial."""
+        """Draw values."""
+        shape = self._extended_shape(sample_shape)
         with rushlight.no_grad():
-            shape = self._extended_shape(sample_shape)
-            most = int(self.total_count.max()) if self.total_count.numel() else 0
-            result = rushlight.zeros(shape, dtype=self.probs.dtype)
-            for trial in range(most):
-                success = rushlight.rand(shape, dtype=self.probs.dtype) < self.probs
-                result += (success & (trial < self.total_count)).to(result.dtype)
-            return result
+            return rushlight.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability."""
