@@ -104,6 +104,11 @@ def test_output_sizes_beyond_memory():
     [
         (lambda: rushlight.mm(X, 2), "mm: mat2 must be a Tensor, got int; use rushlight.tensor"),
         (lambda: rushlight.argmax("x"), "argmax: input must be a Tensor, got str"),
+        (lambda: rushlight.bilinear(X, "x", X, X), "bilinear: input2 must be a Tensor, got str"),
+        (lambda: rushlight.pdist(None), "pdist: input must be a Tensor, got NoneType$"),
+        (lambda: rushlight.float_power(X, None), "float_power: expected tensors or numbers, got NoneType"),
+        (lambda: rushlight.threshold(X, 1, None), "threshold: value must be a Tensor, got NoneType"),
+        (lambda: rushlight.Tensor.__rsub__(1, 2), "__rsub__: expected a Tensor, got int and int"),
         (lambda: rushlight.transpose(None, 0, 1), "transpose: input must be a Tensor, got NoneType$"),
         (lambda: rushlight.transpose(2, 0, 1), "transpose: input must be a Tensor, got int"),
         (lambda: rushlight.logsumexp([1.0], 0), "logsumexp: input must be a Tensor, got list"),

@@ -154,7 +154,7 @@ class Op:
 
         operands = tuple([eager.operand(self, i, x) for i, x in enumerate(operands)])
         metas = tuple([meta_of(x) for x in operands])
-        if self.kind != "structured" and None in metas[: 1 + (self.kind in ("elementwise", "inplace"))]:
+        if self.kind != "structured" and None in (metas if self.kind in ("elementwise", "inplace") else metas[:1]):
             name = self.operand_name(metas.index(None))
             raise TypeError(f"{self.name}: {name} must be a Tensor, got NoneType; pass a tensor or a number")
         plan = native.counted(eager.make_plan(self, metas, params))

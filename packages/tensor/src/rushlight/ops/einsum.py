@@ -137,7 +137,7 @@ def einsum(*args: Tensor | str | Sequence) -> Tensor:
         >>> rushlight.einsum("ii", rushlight.ones(3, 3))
         tensor(3.)
     """
-    if not args:
+    if len(args) < 2:
         raise ValueError(
             "einsum: must specify the equation string and at least one operand, or operands and their subscripts"
         )

@@ -153,6 +153,8 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """Power in double precision, whatever the operands: `input.double() ** exponent`."""
 
     def is_complex(x: Any) -> bool:
+        if x is None:
+            raise TypeError("float_power: expected tensors or numbers, got NoneType")
         return x.dtype.is_complex if hasattr(x, "_meta") else isinstance(x, complex)
 
     wide = dtypes.complex128 if is_complex(input) or is_complex(exponent) else dtypes.float64
