@@ -168,9 +168,11 @@ complex_op = structured(
 
 @kernel(complex_op, "cpu")
 def _complex(re: np.ndarray, im: np.ndarray) -> np.ndarray:
-    result = np.empty(
-        np.broadcast_shapes(re.shape, im.shape), np.complex128 if re.dtype == np.float64 else np.complex64
-    )
+    kind = np.complex128 if re.dtype == np.float64 else np.complex64
+    if (re.shape, re.strides) == (im.shape, im.strides) and 0 not in re.strides:  # the layout of the parts
+        result = np.empty_like(re, kind)
+    else:
+        result = np.empty(np.broadcast_shapes(re.shape, im.shape), kind)
     result.real, result.imag = re, im
     return result
 

@@ -275,7 +275,7 @@ def _take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
     if array.flags.c_contiguous:
         return taken("take", array.reshape(-1), index, 0, True)
     check_bounds("take", index, array.size, least=-array.size)
-    return array[np.unravel_index(np.where(index < 0, index + array.size, index), array.shape)]
+    return np.asarray(array.flat[index])
 
 
 @function(out=APART, memo=True)

@@ -221,9 +221,9 @@ def _masked_scatter(array: np.ndarray, mask: np.ndarray, source: np.ndarray) -> 
             f"{source.size}"
         )
     if array.ndim:
-        store_where(array, mask, source.reshape(-1)[:count])
+        store_where(array, mask, source)
     elif count:
-        array[...] = source.reshape(-1)[0]
+        array[...] = source.flat[0]
 
 
 masked_scatter_op = updating(

@@ -149,19 +149,26 @@ def select_where(array: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return out
 
 
-def store_where(target: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
-    """Store a vector of values, in order, where a mask of the target's shape is True; there must be enough."""
-    if target.size < WORTH or not target.flags.c_contiguous or not values.size:
-        target[mask] = values[: np.count_nonzero(mask)].copy()
+def store_where(target: np.ndarray, mask: np.ndarray, source: np.ndarray) -> None:
+    """Store elements of a source, in row-major order, where a mask of the target's shape is True; there must be
+    enough."""
+    if np.may_share_memory(target, source):
+        source = source.copy()
+    if target.size < WORTH or not all(x.flags.c_contiguous for x in (target, mask, source)):
+        values = source.reshape(-1) if source.flags.c_contiguous else source.flat  # whose slices are copies
+        start = 0
+        for part in native.parts(target.shape, target.ndim, target, mask, source):
+            end = start + np.count_nonzero(mask[part])
+            target[part][mask[part]] = values[start:end]
+            start = end
         return
-    mask, values = np.ascontiguousarray(mask), np.ascontiguousarray(values)
-    if np.may_share_memory(target, values):
-        values = values.copy()
+    if not source.size:
+        return
     starts = _starts(mask)
     word = _words(target.itemsize)
-    layout = (target.size, values.size - 1)
+    layout = (target.size, source.size - 1)
     native.over(
-        _compiled(_STORE, word, word, "*u8"), len(starts) - 1, BLOCK, layout, starts, target, values, mask
+        _compiled(_STORE, word, word, "*u8"), len(starts) - 1, BLOCK, layout, starts, target, source, mask
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.kernels.cpu import allocator, native
+from rushlight.kernels.cpu import allocator, copy, native
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.source import SHORT
 
@@ -34,13 +34,14 @@ _BEFORE = {
 
 def searchsorted(sequence: np.ndarray, x: np.ndarray, side: str, dtype: type) -> np.ndarray:
     """`numpy.searchsorted` in one sequence, or in the rows of `sequence` for the rows of `x`, which has its dtype."""
-    out = allocator.empty(x.shape, dtype)
-    sequence, x = np.ascontiguousarray(sequence), np.ascontiguousarray(x)
-    rows = sequence.ndim > 1
+    out, rows = allocator.empty(x.shape, dtype), sequence.ndim > 1
+    sequence = sequence if rows else copy.dense(sequence)
     short, result = SHORT[sequence.dtype.name], SHORT[out.dtype.name]
     source = _SEARCH.replace("BEFORE", _BEFORE[side]).replace("O(", f"{result}(")
     kernel = compile_source(source, ("u64", "u64", "*i64", f"*{result}", f"*{short}", f"*{short}"))
     length = sequence.shape[-1]
     layout = (length, x.shape[-1] if rows else x.size, length if rows else 0)
-    native.over(kernel, x.size, 16, layout, out, sequence, x)
+    for part in native.parts(x.shape, x.ndim - rows, x, sequence):
+        values, among = copy.dense(x[part]), copy.dense(sequence[part]) if rows else sequence
+        native.over(kernel, values.size, 16, layout, out[part], among, values)
     return out

@@ -6,6 +6,7 @@ whose best is not better than the worst one kept, which is most of them, costs n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from rushlight.kernels import order
 from rushlight.kernels.build import build_program
-from rushlight.kernels.cpu import native
+from rushlight.kernels.cpu import copy, native
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.half import compute_dtype, storage_dtype
 from rushlight.kernels.source import SHORT, emit
@@ -78,12 +79,14 @@ def first(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     """The positions of the k largest (smallest, with NaN as the largest number) elements along a dimension, best first,
     and the first ones of equals.
     """
-    x = np.ascontiguousarray(x.view(np.uint8) if x.dtype == bool else x)
+    x = x.view(np.uint8) if x.dtype == bool else x
     out = np.empty([k if d == dim else size for d, size in enumerate(x.shape)], np.int64)
-    inner = int(np.prod(x.shape[dim + 1 :], dtype=np.int64))
+    inner = math.prod(x.shape[dim + 1 :])
     kernel = _kernel(x.dtype, largest)
     n = x.shape[dim]
-    native.over(kernel, x.size // n, n, (n, k, inner, inner), out, x.view(storage_dtype(x.dtype)))
+    for part in native.parts(x.shape, dim, x):
+        lines = copy.dense(x[part]).view(storage_dtype(x.dtype))
+        native.over(kernel, lines.size // n, n, (n, k, inner, inner), out[part], lines)
     return out
 
 
