@@ -181,6 +181,12 @@ def test_planes_with_a_filter_for_each_channel(planes, size, kernel, stride, pad
         by_x = depthwise.transpose(g, w, padded.shape[2:], stride, dilation)[conv._inside(size, padding)]
         turned = depthwise_planes.conv(g, w[..., ::-1, ::-1], None, size, stride, around, dilation)
         np.testing.assert_allclose(turned, by_x, rtol=1e-5, atol=1e-4)
+    if kernel == (3, 3):
+        with pytest.MonkeyPatch.context() as patch:  # planes that are asked for
+            patch.setattr(depthwise_planes, "WIDE_APART", 0)
+            patch.setattr(depthwise_planes, "FAR", 0)
+            far = depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
+        np.testing.assert_array_equal(far, found)
     x[:, 1] = np.nan  # what a row reads beyond its plane does not count
     again = depthwise_planes.conv(x, w, bias, out, stride, padding, dilation)
     np.testing.assert_array_equal(again[:, 0], found[:, 0])
