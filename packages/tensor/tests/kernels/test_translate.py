@@ -1,5 +1,6 @@
 """Our translation of kernels against numba's: every scalar definition, bit for bit, at the values where it matters."""
 
+import ast
 import itertools
 import math
 
@@ -12,6 +13,7 @@ from rushlight.core.op import REGISTRY
 from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu import jit, language
 from rushlight.kernels.cpu.elementwise import elementwise_kernel
+from rushlight.kernels.cpu.syntax import settled_names
 from rushlight.kernels.cpu.translate import translate
 from rushlight.kernels.half import storage_dtype
 from rushlight.kernels.polynomials import POLYNOMIALS
@@ -221,6 +223,29 @@ def kernel(n, out):
     out = np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0])
     assert translated(source, "i64", "*f64", returns="i64")(7, out) == 5
     assert out.tolist() == [3.0, 2.0, 1.0, 2.0, 1.0, -1.0, 1.0]
+
+
+def test_names_that_are_always_written_before_they_are_read_are_values():
+    source = """def kernel(n, out):
+    settled = n * 2
+    twice, last, carried = i64(0), i64(-1), i64(0)
+    twice = settled
+    for i in range(n):
+        inner = i + settled
+        if i > 0:
+            store(out, i, carried + inner)
+            branch = inner
+        carried = inner * 10
+        last += 1
+    if n > 1:
+        store(out, 0, branch + i)
+    return twice + last
+"""
+    function = ast.parse(source).body[0]
+    assert settled_names(function.args, function.body) == {"n", "out", "settled", "inner"}
+    out = np.zeros(4, np.int64)
+    assert translated(source, "i64", "*i64", returns="i64")(4, out) == 8 + 3
+    assert out.tolist() == [11 + 3, 80 + 9, 90 + 10, 100 + 11]
 
 
 @pytest.mark.parametrize(

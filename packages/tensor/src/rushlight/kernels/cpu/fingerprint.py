@@ -18,7 +18,7 @@ from rushlight.core.scalar import Opaque
 _OUR_FILES = (
     "intrinsics.py", "atomics.py", "jit.py", "team_native.py", "team_words.py", "vectors.py", "tiles.py",
     "winograd_tiles.py", "gemm_tile.py", "language.py", "translate.py", "expressions.py", "convert.py", "objects.py",
-    "answer.py", "pairs.py",
+    "answer.py", "pairs.py", "syntax.py",
 )  # fmt: skip
 _NUMBA_FILES = ("numba_route.py", "numba_types.py")
 

@@ -202,7 +202,7 @@ def tile_shape(dtype: np.dtype) -> tuple[int, int]:
 @cache
 def tile(dtype: np.dtype) -> int:
     """The address of `(rows, a, a_row, a_depth, b, b_depth, depth, c, c_row, add, alpha)`."""
-    return address_of(_compiled(_TILE, dtype, "iaiiaiiaiiT"))
+    return address_of(_compiled(_TILE, dtype, "iaiiaiiaiiT", simple=True))
 
 
 @cache

@@ -56,7 +56,8 @@ def compile_source(
 
     `signature` has "u64" for a number, "*f32" for an array passed by address and "arrays" for a tuple of arrays;
     `returns` is the result's type if it has one. The callable checks nothing: passing anything but arrays that the
-    kernel's index range fits is a crash. A `simple` kernel has no loop over many elements, and is ready sooner.
+    kernel's index range fits is a crash. A `simple` kernel is ready sooner: it has no loop over many
+    elements, or says itself what is done with vectors.
     """
     key: tuple[Any, ...] = (source, tuple(signature), returns, simple)
     if opaques:

@@ -25,6 +25,7 @@ from llvmlite import ir
 
 from rushlight.kernels.cpu import jit, objects, store
 from rushlight.kernels.cpu.fingerprint import digest_of, fingerprint_of_all
+from rushlight.kernels.cpu.syntax import settled_names
 
 _WORD, _BIT, _REAL = ir.IntType(64), ir.IntType(1), ir.DoubleType()
 _READ = {"word": _WORD, "half": ir.IntType(32), "real": _REAL, "single": ir.FloatType()}
@@ -94,17 +95,19 @@ class _Translation:
 
 
 class _Body:
-    """The translation of one function. Expressions become LLVM values, variables places on the stack."""
+    """The translation of one function. Expressions and `settled` names are LLVM values, others places on the stack."""
 
     def __init__(self, function: ir.Function, names: dict[str, Any], declare: Callable) -> None:
         self.function, self.names, self.declare = function, names, declare
         self.entry = ir.IRBuilder(function.append_basic_block("entry"))  # where memory on the stack is taken
         self.builder = ir.IRBuilder(function.append_basic_block("body"))
         self.variables: dict[str, Any] = {}
+        self.settled: set[str] = set()
         self.breaks: list[ir.Block] = []
 
     def write(self, tree: ast.FunctionDef) -> None:
         first = self.builder.block
+        self.settled = settled_names(tree.args, tree.body)
         for argument, value in zip(tree.args.args, self.function.args, strict=True):
             self.assign(argument.arg, value)
         self.block(tree.body)
@@ -192,6 +195,9 @@ class _Body:
 
     def assign(self, name: str, value: ir.Value) -> None:
         value = self.as_word(value)
+        if name in self.settled:
+            self.variables[name] = value
+            return
         if name not in self.variables:
             self.variables[name] = self.entry.alloca(value.type)
         self.builder.store(value, self.variables[name])
@@ -214,7 +220,8 @@ class _Body:
 
     def Name(self, expression: ast.Name) -> ir.Value:
         if expression.id in self.variables:
-            return self.builder.load(self.variables[expression.id])
+            variable = self.variables[expression.id]
+            return variable if expression.id in self.settled else self.builder.load(variable)
         return self.Constant(ast.Constant(self.names[expression.id]))
 
     def BinOp(self, expression: ast.BinOp) -> ir.Value:

@@ -35,6 +35,7 @@ from rushlight.kernels.cpu.language import (
     plain,
     types,
 )
+from rushlight.kernels.cpu.syntax import settled_names
 
 _STATUS = ir.IntType(32)
 
@@ -156,7 +157,8 @@ class _Translation:
 
 
 class _Body(Expressions):
-    """The translation of one function: variables are places on the stack, which LLVM turns into registers.
+    """The translation of one function: variables are places on the stack, which LLVM turns into registers, but for
+    `settled` ones, which are values.
 
     `result` is the type that it returns, None where that is to be found out; a kernel writes its result to `place`.
     """
@@ -173,7 +175,8 @@ class _Body(Expressions):
         self.result, self.place, self.returned = result, place, types.void
         self.entry = Builder(function.append_basic_block("entry"))
         self.builder = Builder(function.append_basic_block("body"))
-        self.variables: dict[str, Variable] = {}
+        self.variables: dict[str, Variable | Value] = {}
+        self.settled: set[str] = set()
         self.scopes = [0]  # the lists of statements that are being written, by number
         self.lists = 0
         self.loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
@@ -181,6 +184,7 @@ class _Body(Expressions):
     def write(self, arguments: ast.arguments, values: Sequence[Value], statements: Sequence[ast.stmt]) -> None:
         """Write the function's instructions."""
         first = self.builder.block
+        self.settled = settled_names(arguments, statements)
         if len(arguments.args) != len(values):
             raise Untranslatable("arguments with defaults")
         for argument, value in zip(arguments.args, values):
@@ -337,7 +341,11 @@ class _Body(Expressions):
         kind = plain(value.kind)
         if kind is types.void or isinstance(kind, TypeName | Tuple):
             raise Untranslatable(f"{name} = {kind}")
+        if name in self.settled:
+            self.variables[name] = Value(kind, self.converted(value, kind))
+            return
         known, scope = self.variables.get(name), self.scopes[-1]
+        assert not isinstance(known, Value)
         if known is not None and known.kind is kind and not known.split:
             if known.scope not in self.scopes:
                 known = self.variables[name] = Variable(kind, known.place, scope, leaked=known.leaked)
@@ -352,6 +360,8 @@ class _Body(Expressions):
 
     def variable(self, name: str) -> Value:
         known = self.variables[name]
+        if isinstance(known, Value):
+            return known
         if known.scope not in self.scopes:
             if known.split:
                 raise Untranslatable(f"{name} has several types")
