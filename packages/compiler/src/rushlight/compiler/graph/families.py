@@ -85,7 +85,8 @@ class Family:
                 self._fail(str(error))
                 return None
             except Exception as error:
-                if not isinstance(error, (NotImplementedError, RuntimeError)):
+                if not isinstance(error, NotImplementedError):
+                    Values(self.facts, sizes).graph(self.graph)  # sizes that the operations refuse are no failure
                     _failures.report("a program for open sizes could not be made", error)
                 self._fail(f"{type(error).__name__}: {error}")
                 self.possible = False
