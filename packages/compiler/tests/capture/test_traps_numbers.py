@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 import rushlight as torch
+from rushlight.compiler.capture.guard_codegen import MISS
 
 
 class Box:
@@ -194,3 +197,71 @@ def test_expressions_of_changing_numbers(place, check, calls):
     assert calls(*texts, check.compile) == expected
     if variants is not None:
         assert sum(state.captures for state in check.states) == variants, [s.recompiles for s in check.states]
+
+
+def test_a_list_that_grows_gets_few_variants(check):
+    def scenario(compile):
+        seen: list = []
+
+        def f(x):
+            seen.append(x.mean())
+            return torch.stack(seen).sum()
+
+        c = compile(f)
+        return [c(ones() * k) for k in range(12)], seen
+
+    check(scenario, variants=3)
+
+
+def test_a_window_that_is_full_in_the_end(check):
+    def scenario(compile):
+        window: deque = deque(maxlen=6)
+
+        def f(x):
+            window.append(x.mean())
+            return sum(window) / len(window)
+
+        c = compile(f)
+        results = [c(ones() * k) for k in range(30)]
+        return results, [*window]
+
+    check(scenario, variants=4)
+    assert check.states[0].entries[0].run((ones(),), {}) is not MISS
+
+
+LENGTHS = {
+    "list that is appended to": (
+        "a = []", "def f(x): a.append(1.0); a.extend([2.0, 3.0]); return x * len(a), len(a) > 7, a is b",
+        "pass | pass | a.clear() | a = [5] | a = (1,) | a = [1, 2]; b = a | a = [0] * 40 | a = None"),
+    "dict that is filled": (
+        "d = {}\nclass D(dict): pass", "def f(x): return x / (1 + len(d)) if len(d) != 4 else x",
+        "d[1] = 0 | d[2] = 0 | d[3] = 0 | d[4] = 0 | d[5] = 0 | d = [1, 2] | d = dict.fromkeys('abc') | "
+        "d = D(); D.__len__ = lambda self: 4"),
+    "length that is read before and after the items": (
+        "a = [1.0]", "def f(x): n = len(a); t = sum(a); a.append(t); return x * n + len(a), t, [*range(n)]",
+        "a = [2.0] | a = [1.0, 2.0] | a.pop() | a = [1.0, 2.0, 3.0, 4.0]"),
+    "list of arguments behind two names": (
+        "a = [1.0]; b = a", "def f(x): a.append(1.0); return x * len(b), len(a)",
+        "pass | b = [1.0, 2.0] | b = [3.0] * 7 | a = b | a = []"),
+}
+
+
+@pytest.mark.parametrize("place", LENGTHS)
+def test_lengths_that_change(place, check, calls):
+    expected = calls(*LENGTHS[place], lambda fn: fn)
+    assert calls(*LENGTHS[place], check.compile) == expected
+    assert check.states[0].captures
+
+
+def test_a_length_stays_open(check):
+    def scenario(compile):
+        seen: list = []
+
+        def f(x):
+            seen.append(x)
+            return x * len(seen)
+
+        c = compile(f)
+        return [c(ones()) for _ in range(9)]
+
+    check(scenario, variants=2)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rushlight.compiler import _failures
 from rushlight.compiler.capture import opcodes, regions, state
 from rushlight.compiler.capture.alias import require_aliasing
 from rushlight.compiler.capture.derived import Asked
@@ -59,6 +60,7 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
     """
     policy = policy or Policy()
     fixed: dict[Place, str] = {}
+    fault: Exception | None = None
     while True:
         sizes = Sizes(policy, fixed)
         sizes.facts.learnt = {}
@@ -70,9 +72,13 @@ def capture(fn: Callable, args: tuple, kwargs: dict, backend: Backend, options: 
         except (Abort, Exception) as error:
             if not sizes.places:
                 raise
+            if not isinstance(error, (Abort, NotImplementedError)):
+                fault = error
             if not sizes.facts.learnt:
                 fixed |= dict.fromkeys(sizes.places, str(error))
         fixed |= {place: why for atom, why in sizes.facts.learnt.items() for place in sizes.places_of([atom])}
+    if fault is not None:  # of open sizes: without them there was none
+        _failures.report("a program for open sizes could not be captured", fault)
     sizes.check_marks()
     policy.learn(sizes)
     return entry
@@ -193,10 +199,10 @@ def _name_input(session: Session, writer: Writer, epilogue: Epilogue, run: Run, 
 
 
 class Reason(NamedTuple):
-    """Why an entry does not fit a call; `changed` is the path of a number that has another value."""
+    """Why an entry does not fit a call; `length` is where a container is longer or shorter, and how long it was."""
 
     text: str
-    changed: str | None = None
+    length: tuple[str, int] | None = None
 
 
 def _explainer(tree: SourceTree, count: int, names: tuple[str, ...], sizes: Sizes,

@@ -17,17 +17,17 @@ Name = Callable[[Source], str]
 class Derived:
     """An expression over sources whose values are not fixed. Whole numbers are symbols; `sym` is None for floats, of
     which `fraction` is one that graphs can hold, where it is computed from sizes alone. One that `fails` raises for
-    some numbers.
+    some numbers, and a `mere` one is a number as it was found.
     """
 
-    __slots__ = ("roots", "write", "sym", "wanted", "fraction", "fails")
+    __slots__ = ("roots", "write", "sym", "wanted", "fraction", "fails", "mere")
 
     step = "derived"
 
     def __init__(self, roots: tuple[Source | Sym, ...], write: Callable[[Name], str], sym: Sym | None = None,
-                 fraction: SymFloat | None = None, fails: bool = False) -> None:
+                 fraction: SymFloat | None = None, fails: bool = False, mere: bool = False) -> None:
         self.roots, self.write, self.sym, self.wanted, self.fraction = roots, write, sym, False, fraction
-        self.fails = fails
+        self.fails, self.mere = fails, mere
 
     def check_type(self) -> None:
         """It is checked already."""

@@ -109,8 +109,8 @@ class GuardWriter:
         name = self.name_of[node] = self.writer.fresh()
         return name
 
-    def _check(self, condition: str, why: str, changed: str | None = None) -> None:
-        statement = self.fail(self.reason(why, changed) if self.reason else None)
+    def _check(self, condition: str, why: str, length: tuple[str, int] | None = None) -> None:
+        statement = self.fail(self.reason(why, length) if self.reason else None)
         self.writer.line(f"if {condition}: {statement}", 2)
 
     def _node(self, root: Source) -> None:
@@ -123,8 +123,8 @@ class GuardWriter:
             if name is not None:
                 for check in sorted(node.checks, key=lambda c: (c[0] not in FIRST)):
                     where = path(node) if self.reason else ""
-                    changed = where if check[:2] in (("eq", int), ("eq", float)) else None
-                    self._check(self._failed(name, node, *check), f"{where}: {_words(check)}", changed)
+                    length = (where, check[1]) if check[0] == "len" else None
+                    self._check(self._failed(name, node, *check), f"{where}: {_words(check)}", length)
             pending.extend(reversed(node.children.values()))
 
     def _load(self, node: Source) -> None:
@@ -134,7 +134,7 @@ class GuardWriter:
             return
         key = w.literal(node.key)
         access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "cell": f"{base}.cell_contents",
-                  "vars": f"{base}.__dict__", "adopted": f"from_numpy({base})",
+                  "vars": f"{base}.__dict__", "adopted": f"from_numpy({base})", "len": f"len({base})",
                   "grad": f"None if {base}._auto is None else {base}._auto.grad"}[node.step]
         if needed(node):
             w.line(f"{self._named(node)} = {access}", 2)

@@ -164,5 +164,7 @@ def path(node: Source) -> str:
             return f"{base}.grad"
         case "adopted":
             return f"from_numpy({base})"
+        case "len":
+            return f"len({base})"
         case _:
             return f"{base}.{key}"

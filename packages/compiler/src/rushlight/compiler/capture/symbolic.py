@@ -37,7 +37,7 @@ def opened(number: float, source: Source) -> Obj:
     """A float read through a source, left open."""
     source.check_type()
     source.wanted = True
-    return Obj(number, Derived((source,), lambda name: name(source)))  # type: ignore[arg-type]
+    return Obj(number, Derived((source,), lambda name: name(source), mere=True))  # type: ignore[arg-type]
 
 
 def symbol(value: Value) -> Sym | None:
@@ -112,8 +112,7 @@ def _ask(session: Any, write: Callable[[Any], str], found: Any, *values: Value) 
 
 def asked(session: Any, source: Derived, found: Any) -> bool:
     """Make the program depend on what an expression gives, not on the numbers in it; False for a mere number."""
-    bare: Any = source.write(lambda root: root)  # type: ignore[arg-type, return-value]
-    if source.sym is not None or bare is source.roots[0]:
+    if source.sym is not None or source.mere:
         return False
     _ask(session, source.write, found, Obj(found, source))  # type: ignore[arg-type]
     return True

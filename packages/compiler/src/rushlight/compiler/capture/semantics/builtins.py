@@ -331,7 +331,8 @@ def _id(session: Session, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _len(session: Session, args: Args, kwargs: Kwargs) -> Value:
-    return constant(container.length(session, args[0]))
+    count = container.open_length(session, args[0])
+    return constant(container.length(session, args[0])) if count is None else count
 
 
 def _print(session: Session, args: Args, kwargs: Kwargs) -> Value:

@@ -254,6 +254,28 @@ def contains(session: Session, container: Value, item: Value) -> bool:
     return False
 
 
+def open_length(session: Session, value: Value) -> Value | None:
+    """`len(value)` of an existing list or dict that has changed its length, and of whose contents the program has seen
+    nothing: it stays open. None for others.
+    """
+    items, mapping = session.as_list(value), session.as_dict(value)
+    more = 0
+    if items is not None and items.items is None:
+        found: ListV | DictV = items
+        more = sum([1 if method == "append" else len(arguments[0]) for method, *arguments in items.log])
+    elif mapping is not None and mapping.kind is dict and not (mapping.complete or mapping.log):
+        found = mapping
+    else:
+        return None
+    source: Any = found.source
+    now = len(found.base)  # type: ignore[arg-type]
+    count = session.sizes.number(now, source.child("len", None, now))
+    if count is None:
+        del source.children["len", type(None), None]  # no guard reads it
+        return None
+    return compare.binary(session, "+", count, constant(more), inplace=False)
+
+
 def length(session: Session, value: Value) -> int:
     """`len(value)`."""
     if arrays.is_own(value) and value.obj.ndim:  # type: ignore[attr-defined]

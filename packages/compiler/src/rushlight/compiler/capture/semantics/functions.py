@@ -170,7 +170,7 @@ def _held(session: Session, ctx: ContextV) -> set[Any]:
     for name, value in ctx.attrs.items():
         if session.is_concrete(value) and isinstance(value, Obj) and value.source is not None:
             roots = getattr(value.source, "roots", (value.source,))
-            if all(root.step in ("arg", "kwarg") for root in roots):
+            if all(isinstance(root, Source) and root.step in ("arg", "kwarg") for root in roots):
                 found.update(roots)
             else:
                 ctx.attrs[name] = constant(session.concrete(value))
