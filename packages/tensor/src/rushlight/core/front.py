@@ -242,8 +242,8 @@ def _reverse(op: Op, operator: str) -> Callable:
             plan = plans.get((getattr(other, "_meta", None) or type(other), getattr(self, "_meta", None)))
             if plan is not None:
                 return plan(other, self)
-        if not hasattr(self, "_meta") and not hasattr(other, "_meta"):
-            raise TypeError(f"__r{operator}__: expected a Tensor, got {type(other).__name__} and {type(self).__name__}")
+        if not hasattr(self, "_meta"):
+            raise TypeError(f"__r{operator}__: expected a Tensor on the right, got {type(self).__name__}")
         if not isinstance(other, OPERAND_TYPES) and not hasattr(other, "_meta"):
             return NotImplemented
         return op.apply((other, self))
