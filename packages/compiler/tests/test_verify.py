@@ -9,6 +9,7 @@ import pytest
 import rushlight as torch
 from rushlight.compiler import _config, _failures, _verify
 from rushlight.compiler.codegen import program
+from rushlight.compiler.graph import families
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,17 @@ def test_a_program_that_cannot_be_made_raises(monkeypatch, gradients):
     monkeypatch.setattr(program, "Program", failing)
     with pytest.raises(AssertionError, match="model could not be compiled: RuntimeError: fault"):
         torch.compile(model)(torch.randn(6, 4), torch.randn(4, 3, requires_grad=gradients))
+
+
+def test_a_program_for_open_sizes_that_cannot_be_made_raises(monkeypatch):
+    def failing(*args):
+        raise RuntimeError("fault")
+
+    monkeypatch.setenv("RUSHLIGHT_COMPILE_VERIFY", "0")  # which looks at one size after the other
+    monkeypatch.setattr(_config, "raise_internal_errors", True)
+    monkeypatch.setattr(families, "reopened", failing)
+    with pytest.raises(AssertionError, match="a program for open sizes could not be made: RuntimeError: fault"):
+        torch.compile(model, dynamic=True)(torch.randn(6, 4), torch.randn(4, 3))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
