@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rushlight
-from rushlight.core import scalar_bessel, scalar_gamma
+from rushlight.core import native, scalar_bessel, scalar_gamma
 from rushlight.kernels.cpu.elementwise import COMPILE_AFTER
 
 NAN, INF = math.nan, math.inf
@@ -218,3 +218,20 @@ def test_bounds_outside_the_range_of_integers():
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match="overflow|than all numbers"):
             call()
+
+
+@pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
+@pytest.mark.parametrize("dtype", [rushlight.bfloat16, rushlight.float16])
+def test_few_half_numbers_are_rounded_once_whoever_computes(dtype):
+    assert native.install()
+    whole = rushlight.from_numpy(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)).to(dtype)
+    for x in (whole, whole.mT, whole[:, ::2], whole[:1].expand(4, 6), whole[0, 0], whole[:0]):
+        wide = x.double().numpy()
+        assert x.float().numpy().tolist() == wide.tolist() and x.float().to(dtype).tolist() == x.tolist()
+        other = x[0] if x.ndim > 1 and len(x) else x
+        for _ in range(3):
+            made = x + other, x * 2.5, x.clone().add_(other), x.clone().mul_(2.5)
+            exact = wide + other.double().numpy(), wide * 2.5
+            for found, expected in zip(made, exact * 2):
+                assert found.dtype is dtype and found.tolist() == rushlight.tensor(expected).to(dtype).tolist()
+    assert rushlight.tensor([1e30, -1e30, NAN, 1e-30]).to(dtype).float().to(dtype).isnan().tolist() == [0, 0, 1, 0]

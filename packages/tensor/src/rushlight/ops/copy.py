@@ -26,9 +26,9 @@ from rushlight.core.op import INPLACE, ErrorSample, Sample, kernel, planner
 from rushlight.core.overlap import check_apart
 from rushlight.core.quiet import quiet
 from rushlight.core.results import empty_array
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import Tensor, wrap
 from rushlight.core.writable import refuse
-from rushlight.kernels.cpu.copy import LARGE, assign
+from rushlight.kernels.cpu.copy import LARGE, assign, conversion
 from rushlight.ops.allocation import number_array
 
 _MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -58,6 +58,25 @@ def _convert(x: np.ndarray, dtype: dtypes.dtype, device: Any, layout: memory_for
     result = empty_array(m.replace(strides=strides_for("to", m, layout)))
     assign(result, x)
     return result
+
+
+@planner(convert)
+def _plan_convert(metas: tuple[Meta], params: tuple, out: Meta) -> Callable | None:
+    """Few elements that become half numbers, or were, in a loop: numpy takes 40 us for 1e4 of float16, it 2."""
+    m, types = metas[0], {metas[0].dtype, out.dtype}
+    if len(types) == 1 or not types & set(dtypes.HALF) or not 0 < m.numel < LARGE or not native.installed():
+        return None
+    kernel = conversion(m.numpy, out.numpy)
+    if kernel is None or not m.ndim:
+        return None
+    loop = kernel.bind(out.shape, [out.strides, m.strides])
+
+    def run(x: Tensor) -> Tensor:
+        result = empty_array(out)
+        loop(result, x._array)
+        return wrap(result, out)
+
+    return run
 
 
 def _convert_small(x: np.ndarray, dtype: dtypes.dtype, layout: memory_format) -> np.ndarray:

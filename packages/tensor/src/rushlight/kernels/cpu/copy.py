@@ -37,10 +37,10 @@ def assign(target: np.ndarray, source: np.ndarray) -> None:
             copy_array(target, source)
         else:
             run_kernel(*walk, target, source)
-    elif (source.dtype, target.dtype) in _NUMPY or target.dtype == np.uint64:
-        np.copyto(target, source, "unsafe")
+    elif (loop := conversion(source.dtype, target.dtype)) is not None:
+        loop(target, source)
     else:
-        _conversion(source.dtype, target.dtype)(target, source)
+        np.copyto(target, source, "unsafe")
 
 
 def _walk(first: int, *places: str) -> str:
@@ -277,7 +277,11 @@ def _join_rows(arrays: Sequence[np.ndarray], out: np.ndarray, rows: int) -> None
 
 
 @cache
-def _conversion(source: np.dtype, target: np.dtype) -> ElementwiseKernel:
+def conversion(source: np.dtype, target: np.dtype) -> ElementwiseKernel | None:
+    """The loop that converts elements; None where numpy has to."""
+    if (source, target) in _NUMPY or target == np.uint64 or source.kind == "c" and target.kind != "c":
+        return None
+
     def convert(x: Any) -> Any:
         if target.kind == "b":
             return x != 0

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import scalar as s
+from rushlight.core.native import installed
 from rushlight.kernels.build import build_program
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.cpu.team import run_kernel
@@ -33,7 +34,8 @@ from rushlight.kernels.source import TILE, Loop, is_call, loop_source
 from rushlight.kernels.trace import Apply, Program
 
 # Below this many elements, strided or broadcast operands are copied first and the flat kernel runs: the copy costs
-# 1..3 us and saves compiling a loop (0.1 s) for every pattern of strides that small tensors happen to have.
+# 1..3 us and saves compiling a loop (0.1 s) for every pattern of strides that small tensors happen to have. Once small
+# calls are native these 3 us count.
 SMALL = 8192
 # A piece for a thread should take about this long, so that handing it over (about 2 us in all) does not show.
 PIECE_NANOSECONDS = 6_000.0
@@ -129,7 +131,7 @@ class ElementwiseKernel:
         n, layout = math.prod(shape), plan_layout(shape, strides)
         if layout.flat:
             return n, self.loop(layout.walks, 1), None, self.grain
-        if n < SMALL:
+        if n < SMALL and not installed():
             return n, None, None, self.grain
         tiled = layout.tiled(TILE // 2)
         if tiled is None:
