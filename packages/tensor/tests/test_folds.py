@@ -50,6 +50,20 @@ def test_small_loops_give_what_numpy_gives(dtype):
         assert math.isnan(whole.amax((0, 1))[4]) and whole.amax((0, 1)).isnan().sum() == 1
 
 
+@pytest.mark.skipif(not native.possible(), reason="native calls are switched off or not for this Python")
+def test_small_scans_take_the_last_of_equals():
+    assert native.install()
+    x = rushlight.from_numpy(np.random.default_rng(0).integers(0, 5, (30, 40)).astype(np.float32))
+    x[3, 20] = NAN
+    values, places = x.cummax(1)
+    for row, found, at in zip(x.tolist(), values.tolist(), places.tolist()):
+        for j in range(40):
+            best = j if math.isnan(row[j]) else max(range(j + 1), key=lambda i: (math.isnan(row[i]), row[i], i))
+            assert at[j] == best and (found[j] == row[best] or math.isnan(found[j]) and math.isnan(row[best]))
+    y = x[:3].repeat(12, 1).double()
+    assert y.cumsum(1).tolist() == np.cumsum(y.numpy(), 1).tolist()
+
+
 def test_half_types_add_up_in_wider_ones():
     ones = rushlight.ones(5000, dtype=rushlight.bfloat16)
     assert ones.sum().item() == 4992  # 5000 rounded to 8 bits, not the 256 where 1 no longer counts

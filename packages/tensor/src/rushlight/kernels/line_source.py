@@ -78,9 +78,12 @@ class Pass:
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LineProgram:
-    """What happens to a line; see the module's text. `integers` are the outputs of int64 elements."""
+    """What happens to a line; see the module's text. `integers` are the outputs of int64 elements.
+
+    Each is made once, and equal to itself alone: all of its text would be a slow key.
+    """
 
     outs: tuple[str, ...]
     ins: tuple[str, ...]

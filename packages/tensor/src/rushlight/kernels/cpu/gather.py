@@ -23,8 +23,13 @@ def worth(shape: Shape, array: np.ndarray, *indices: np.ndarray) -> bool:
         native.enough(count)
         and len(shape) <= MOST_DIMS
         and array.size > 0
-        and all(stride % a.itemsize == 0 for a in (array, *indices) for stride in a.strides)
+        and all(map(in_elements, (array, *indices)))
     )
+
+
+def in_elements(array: np.ndarray) -> bool:
+    """Are the strides whole elements?"""
+    return array.flags.forc or all(stride % array.itemsize == 0 for stride in array.strides)
 
 
 def _read(walk: Walk, shape: Shape, array: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray | None:

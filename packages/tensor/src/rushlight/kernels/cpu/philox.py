@@ -108,7 +108,7 @@ def native_words(seed: int, first: int, count: int) -> np.ndarray:
 
 # Draws of up to so many elements come from a stock of `STOCK` counters' worth, drawn ahead: ten rounds on arrays cost
 # 60 us for 4 counters, 90 for 1024 and 210 for 4096. So the stock of a program that goes on drawing is `LARGE_STOCK`.
-SMALL = 512
+SMALL = 2048
 STOCK, LARGE_STOCK = 1024, 4096
 # By conversion and dtype: (seed, first counter, how many elements, these). What a counter gives does not depend on when
 # it is asked.

@@ -5,6 +5,7 @@ numpy converts the whole array for an accurate running sum: of 1e6 float32 numbe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,8 @@ from rushlight.kernels.line_source import TAIL, LineProgram, Pass, wide_dtype
 from rushlight.kernels.source import SHORT
 
 # Below, a row of numpy's loops as one native call is as quick.
-FEW = 4096
+FEW = 1024
+_DTYPES = frozenset((*lines.FLOATS, np.dtype(np.int64)))
 
 # Four partial results at a time: only one operation in four waits for the one before.
 _ROWS = """def kernel(lo, hi, layout, out, x):
@@ -48,19 +50,23 @@ def _running(sign: str) -> LineProgram:
     return LineProgram(("y",), ("x",), (("total", start),), (step,))
 
 
+@cache
+def _along_rows(sign: str, reverse: bool, dtype: np.dtype) -> Callable[..., None]:
+    source = _ROWS.replace("PLACE", "last - " if reverse else "").replace("WITH", sign)
+    source = source.replace("START", "0" if sign == "+" else "1").replace("W(", f"{SHORT[wide_dtype(dtype).name]}(")
+    return native.compiled(source, "TT", dtype)
+
+
 def accumulate(ufunc: np.ufunc, x: np.ndarray, dim: int, reverse: bool) -> np.ndarray | None:
     """The running sums or products of a large array of floats or int64 in a wider type, from the last element backwards
     for `reverse`; None for other arrays.
     """
-    if not native.enough(x.size, FEW) or x.dtype not in (*lines.FLOATS, np.int64) or not x.flags.aligned:
+    if not native.enough(x.size, FEW) or x.dtype not in _DTYPES or not x.flags.aligned:
         return None
     sign = "+" if ufunc is np.add else "*"
     out, n = allocator.empty(x.shape, x.dtype), x.shape[dim]
     if dim == x.ndim - 1 and n >= TAIL and x.flags.c_contiguous and not is_half(x.dtype):
-        source = _ROWS.replace("PLACE", "last - " if reverse else "").replace("WITH", sign)
-        wide = SHORT[wide_dtype(x.dtype).name]
-        source = source.replace("START", "0" if sign == "+" else "1").replace("W(", f"{wide}(")
-        native.over(native.compiled(source, "TT", x.dtype), x.size // n, n, (n, n - 1), out, x)
+        native.over(_along_rows(sign, reverse, x.dtype), x.size // n, n, (n, n - 1), out, x)
         return out
     seen = (np.flip(out, dim), np.flip(x, dim)) if reverse else (out, x)
     lines.run(_running(sign), (dim,), [lines.bits(seen[0])], [lines.bits(seen[1])], x.dtype)
@@ -84,7 +90,7 @@ def extreme_positions(x: np.ndarray, dim: int, largest: bool) -> np.ndarray | No
     """The position of the largest (smallest) element so far for each of a large array; None for small ones."""
     if x.dtype == bool:
         x = x.view(np.uint8)
-    if x.size < native.WORTH or not x.flags.aligned:
+    if not native.enough(x.size) or not x.flags.aligned:
         return None
     out = allocator.empty(x.shape, np.int64)
     lines.run(_extremes(x.dtype, largest), (dim,), [out], [lines.bits(x)], x.dtype)

@@ -16,7 +16,7 @@ from rushlight.core import scalar as s
 from rushlight.kernels.cpu import native, pool
 from rushlight.kernels.cpu.copy import zeros
 from rushlight.kernels.cpu.elementwise import ElementwiseKernel, elementwise_kernel
-from rushlight.kernels.cpu.gather import elements, picked
+from rushlight.kernels.cpu.gather import elements, in_elements, picked
 from rushlight.kernels.cpu.indexed import MOST_DIMS, Place, Walk, plan_write
 from rushlight.kernels.cpu.team import run_kernel
 from rushlight.kernels.half import is_half
@@ -29,7 +29,7 @@ def worth(shape: Shape, *arrays: np.ndarray) -> bool:
     return (
         native.enough(math.prod(shape))
         and len(shape) <= MOST_DIMS
-        and all(stride % a.itemsize == 0 for a in arrays for stride in a.strides)
+        and all(map(in_elements, arrays))
     )
 
 
