@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import rushlight
 from rushlight.core.front import EXPORTS
+from rushlight.core.op import prims
 from rushlight.ops.einsum import einsum
 from rushlight.ops.matmul import linear
+from rushlight.ops.pool_adaptive import bounds
 
 RNG = np.random.default_rng(0)
 
@@ -101,3 +103,22 @@ def test_small_affine_maps_lie_in_memory_as_their_metadata_says(order):
     result = linear(x, weight, bias)
     assert result.is_contiguous() and result.numpy().flags.c_contiguous
     assert result.tolist() == (x.numpy() @ weight.numpy().T + bias.numpy()).tolist()
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("change", [
+    lambda x: EXPORTS["nn.functional.adaptive_avg_pool2d"](x, 5),
+    lambda x: prims.window_spread.apply((x,), ((bounds(11, 8), bounds(10, 7)), (11, 10))),
+    lambda x: EXPORTS["nn.functional.interpolate"](x, (11, 13), mode="bilinear"),
+    lambda x: EXPORTS["nn.functional.interpolate"](x, (11, 5), mode="bicubic"),
+], ids=["adaptive_avg", "its gradient", "bilinear", "bicubic"])  # fmt: skip
+def test_an_infinity_spoils_what_it_has_a_part_in(change, last):
+    x = RNG.standard_normal((2, 3, 8, 7))
+    spoiled, huge = x.copy(), x.copy()
+    spoiled[0, 1, 2, 3], huge[0, 1, 2, 3] = np.inf, 1e6
+    form = rushlight.channels_last if last else rushlight.contiguous_format
+    given = [rushlight.from_numpy(v).contiguous(memory_format=form) for v in (x, huge, spoiled)]
+    clean, far, got = [change(v).numpy() for v in given]
+    near = ~np.isfinite(got)
+    assert (near | (abs(far - clean) < 1e-9)).all() and 0 < near.sum() < near[0, 1].size
+    np.testing.assert_allclose(got[~near], clean[~near], rtol=1e-12, atol=1e-12)

@@ -13,6 +13,7 @@ from rushlight.core.front import function
 from rushlight.core.layout import CHANNELS_LAST, suggested_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops import open_places
+from rushlight.ops.arithmetic import addcmul
 from rushlight.ops.create import from_numpy
 from rushlight.ops.matmul import matmul_op
 from rushlight.ops.pool_adaptive import adaptive_avg
@@ -53,34 +54,34 @@ def _cubic(t: np.ndarray, a: float) -> np.ndarray:
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
-def resize_matrix(
-    size: int, out: int, factor: float | None, align_corners: bool, cubic: bool, antialias: bool
-) -> np.ndarray:
-    """The (out, size) matrix that resizes one dimension."""
-    scale = _scale(size, out, factor, align_corners)
-    matrix = np.zeros((out, size))
-    rows = np.arange(out)
-    if antialias:
-        stretch = max(scale, 1.0)
-        support = (2.0 if cubic else 1.0) * stretch
-        for i in rows:
-            center = scale * (i + 0.5)
-            first, last = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), size)
-            t = (np.arange(first, last) - center + 0.5) / stretch
-            weight = _cubic(t, -0.5) if cubic else np.maximum(1 - np.abs(t), 0)
-            matrix[i, first:last] = weight / weight.sum()
-        return matrix
+def _taps(
+    size: int, out: int, factor: float | None, align_corners: bool, cubic: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Where each output position reads one dimension of the input, and with what weight, tap after tap."""
+    scale, rows = _scale(size, out, factor, align_corners), np.arange(out)
     place = rows * scale if align_corners else (rows + 0.5) * scale - 0.5
     if cubic:
         first = np.floor(place).astype(int)
-        for tap in range(-1, 3):
-            np.add.at(matrix, (rows, np.clip(first + tap, 0, size - 1)), _cubic(place - first - tap, -0.75))
-        return matrix
-    place = np.maximum(place, 0)
-    first = np.minimum(np.floor(place).astype(int), size - 1)
-    rest = place - first
-    np.add.at(matrix, (rows, first), 1 - rest)
-    np.add.at(matrix, (rows, np.minimum(first + 1, size - 1)), rest)
+        taps = [(first + tap, _cubic(place - first - tap, -0.75)) for tap in range(-1, 3)]
+    else:
+        place = np.maximum(place, 0)
+        first = np.minimum(np.floor(place).astype(int), size - 1)
+        taps = [(first, 1 - (place - first)), (first + 1, place - first)]
+    return [(np.clip(index, 0, size - 1), weight) for index, weight in taps]
+
+
+def _antialiased_matrix(size: int, out: int, factor: float | None, align_corners: bool, cubic: bool) -> np.ndarray:
+    """The (out, size) matrix that resizes one dimension, smoothing where it shrinks."""
+    matrix = np.zeros((out, size))
+    scale = _scale(size, out, factor, align_corners)
+    stretch = max(scale, 1.0)
+    support = (2.0 if cubic else 1.0) * stretch
+    for i in range(out):
+        center = scale * (i + 0.5)
+        first, last = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), size)
+        t = (np.arange(first, last) - center + 0.5) / stretch
+        weight = _cubic(t, -0.5) if cubic else np.maximum(1 - np.abs(t), 0)
+        matrix[i, first:last] = weight / weight.sum()
     return matrix
 
 
@@ -91,25 +92,41 @@ def _smooth(
     whole = input.dtype is dtypes.uint8
     x = (input.to(dtypes.float32) if whole or input.dtype in dtypes.HALF else input).contiguous()
     for d, (n, factor) in enumerate(zip(out, factors), first):
-        size = x.shape[d]
-        if open_places.are_open(size, n):
-            if n is size and (factor in (None, 1.0) or align_corners):
-                continue
-            weights = _open_matrix(x, size, n, factor, align_corners, cubic, antialias)
-        elif n == size and _scale(size, n, factor, align_corners) in (0.0, 1.0):
+        size, opened = x.shape[d], open_places.are_open(x.shape[d], n)
+        if opened and n is size and (factor in (None, 1.0) or align_corners):
             continue
+        if not opened and n == size and _scale(size, n, factor, align_corners) in (0.0, 1.0):
+            continue
+        if opened:
+            x = _multiplied(x, d, _open_matrix(x, size, n, factor, align_corners, cubic, antialias))
+        elif antialias:
+            matrix = _antialiased_matrix(size, n, factor, align_corners, cubic).astype(x.dtype.numpy)
+            x = _multiplied(x, d, from_numpy(matrix).to(x.device))
         else:
-            matrix = resize_matrix(size, n, factor, align_corners, cubic, antialias).astype(x.dtype.numpy)
-            weights = from_numpy(matrix).to(x.device)
-        if d == x.ndim - 1:
-            x = matmul_op.apply((x, weights.transpose(0, 1)))
-        else:
-            behind = x.shape[d + 1 :]
-            x = matmul_op.apply((weights, x.flatten(d + 1))).unflatten(-1, behind)
+            x = _tapped(x, d, _taps(size, n, factor, align_corners, cubic))
     if whole:
         x = x.round().clamp(0, 255)
     x = x.to(input.dtype)
     return x.clone() if x is input else x
+
+
+def _multiplied(x: Tensor, d: int, weights: Tensor) -> Tensor:
+    """A matrix times dimension d."""
+    if d == x.ndim - 1:
+        return matmul_op.apply((x, weights.transpose(0, 1)))
+    return matmul_op.apply((weights, x.flatten(d + 1))).unflatten(-1, x.shape[d + 1 :])
+
+
+def _tapped(x: Tensor, d: int, taps: list[tuple[np.ndarray, np.ndarray]]) -> Tensor:
+    """The weighted sums of elements along dimension d. In a product with a matrix an infinity, or NaN, would spoil
+    what it has no part in."""
+    total: Tensor | None = None
+    for index, weight in taps:
+        part = x.index_select(d, from_numpy(index).to(x.device))
+        factor = from_numpy(weight.astype(x.dtype.numpy).reshape((-1,) + (1,) * (x.ndim - d - 1))).to(x.device)
+        total = part * factor if total is None else addcmul(total, part, factor)
+    assert total is not None
+    return total
 
 
 def _open_matrix(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rushlight.core.layout import kept_strides
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import ErrorSample, Sample, kernel
 from rushlight.core.tensor import Tensor
+from rushlight.kernels.cpu import axes
 from rushlight.ops.avg_pool import avg_pool_nd, avg_pool_op
 from rushlight.ops.conv import spatial
 from rushlight.ops.pool import max_pool_nd, max_pool_op, place_planes_op, planes
@@ -89,14 +91,30 @@ def _averaging(windows: tuple, d: int, size: int, dtype: Any) -> np.ndarray:
     return matrix
 
 
+def _multiplied(x: np.ndarray, matrices: list[np.ndarray]) -> np.ndarray:
+    """The dimensions of (N, C, *size) multiplied by a matrix each, as they lie in memory: channels first or last."""
+    last = x.transpose(0, *range(2, x.ndim), 1)
+    channels_last = last.flags.c_contiguous
+    y = last if channels_last else x
+    for d, matrix in enumerate(matrices, 1 if channels_last else 2):
+        before, after = y.shape[:d], y.shape[d + 1 :]
+        if after:
+            lines = y.reshape(prod(before), y.shape[d], prod(after))
+            y = np.matmul(matrix, lines).reshape(*before, len(matrix), *after)
+        else:
+            y = np.matmul(y, matrix.T)
+    return np.moveaxis(y, -1, 1) if channels_last else y
+
+
 @kernel(window_mean_op, "cpu")
 def _window_mean(x: np.ndarray, windows: tuple) -> np.ndarray:
-    x = checks.widened(x)
-    for d in range(len(windows)):  # the mean over a box is the mean over one dimension after the other
-        x = np.moveaxis(
-            np.matmul(np.moveaxis(x, d + 2, -1), _averaging(windows, d, x.shape[d + 2], x.dtype).T), -1, d + 2
-        )
-    return x
+    x = checks.widened(x)  # the mean over a box is the mean over one dimension after the other
+    result = _multiplied(x, [_averaging(windows, d, n, x.dtype) for d, n in enumerate(x.shape[2:])])
+    if not np.isfinite(result).all():  # in a product an infinity, or NaN, spoils windows that it does not lie in
+        result = x
+        for d, spans in enumerate(windows, 2):
+            result = np.stack([axes.part(result, d, *span).mean(axis=d) for span in spans], axis=d)
+    return result
 
 
 def _infer_window_spread(grad: Meta, *, windows: tuple, size: tuple[int, ...]) -> Meta:
@@ -115,11 +133,16 @@ window_spread_op = structured(
 @kernel(window_spread_op, "cpu")
 def _window_spread(grad: np.ndarray, windows: tuple, size: tuple) -> np.ndarray:
     grad = checks.widened(grad)
-    for d in range(len(windows)):
-        grad = np.moveaxis(
-            np.matmul(np.moveaxis(grad, d + 2, -1), _averaging(windows, d, size[d], grad.dtype)), -1, d + 2
-        )
-    return grad
+    result = _multiplied(grad, [_averaging(windows, d, n, grad.dtype).T for d, n in enumerate(size)])
+    if not np.isfinite(result).all():
+        result = grad
+        for d, spans in enumerate(windows, 2):
+            spread = np.zeros((*result.shape[:d], size[d - 2], *result.shape[d + 1 :]), grad.dtype)
+            for i, (start, end) in enumerate(spans):
+                part = axes.part(spread, d, start, end)
+                part += axes.part(result, d, i, i + 1) / grad.dtype.type(end - start)
+            result = spread
+    return result
 
 
 # Adaptive pooling
