@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 
 import pytest
 
@@ -85,6 +86,14 @@ def test_fused_operations_come_apart():
             program.run_decompositions(table)
 
 
+def test_what_needs_the_number_of_an_open_size_stays_whole():
+    model = nn.Sequential(nn.LSTM(3, 4, batch_first=True))
+    program = export(model, (rushlight.randn(2, 5, 3),), dynamic_shapes=({1: rushlight.export.Dim("time")},))
+    apart, x = program.run_decompositions(), rushlight.randn(2, 7, 3)
+    assert "recurrent_training" in {node.op.name for node in apart.graph.nodes}
+    rushlight.testing.assert_close(apart.module()(x)[0], model(x)[0])
+
+
 def test_gradients_reach_inputs_that_required_none_in_the_export():
     def f(x, y):
         with rushlight.no_grad():
@@ -157,6 +166,40 @@ class Kept(nn.Module):
     def forward(self, x):
         self.kept = x * 2
         return x
+
+
+class TwoNames(nn.Module):
+    """One tensor as a buffer, as another one and as an attribute, in a part whose name is no name of Python's."""
+
+    def __init__(self, replaced=False):
+        super().__init__()
+        self.replaced = replaced
+        self.parts = nn.ModuleDict({"part-1": nn.BatchNorm1d(3, affine=False)})
+        self.mean = self.parts["part-1"].running_mean
+        self.register_buffer("again", self.mean)
+
+    def forward(self, x):
+        if self.replaced:
+            self.again = self.again + 1
+        else:
+            self.again.add_(1)
+        return x + self.mean + self.parts["part-1"](x)
+
+
+def test_a_tensor_of_several_names_is_one_input():
+    x, file = rushlight.ones(2, 3), io.BytesIO()
+    model = TwoNames()
+    twin = copy.deepcopy(model)
+    program = export(model, (x,))
+    rushlight.export.save(program, file)
+    stored = rushlight.export.load(io.BytesIO(file.getvalue())).module()
+    for _ in range(2):
+        want = twin(x)
+        assert program.module()(x).tolist() == want.tolist() == stored(x).tolist()
+    assert stored.state_dict()["parts.part-1.running_mean"].tolist() == twin.mean.tolist()
+    assert sorted(stored.state_dict()) == sorted(twin.state_dict())
+    with pytest.raises(RuntimeError, match=r"replaces the buffer .*3 names \(again, mean, running_mean\)"):
+        export(TwoNames(replaced=True), (x,))
 
 
 def test_writes_to_python_state():

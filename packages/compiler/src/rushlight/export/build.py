@@ -233,8 +233,7 @@ class _Assembly:
             writes.append((kinds[self.kind_of[target]], self.target_of[target]))
             values.append(value)
         for tensor, value in self.traced.assigned:
-            name = next(name for name, found in {**self.state, **self.constants}.items() if found is tensor)
-            writes.append((OutputKind.BUFFER_MUTATION, name))
+            writes.append((OutputKind.BUFFER_MUTATION, self._replaced(tensor)))
             values.append(value)
         values += [r.value for r in self.traced.results if r.value is not None]
         values += [*self.traced.checks, *map(self._number, self._unused_indexing(values))]
@@ -250,6 +249,17 @@ class _Assembly:
                                     result.views))
         done = sum(isinstance(s.arg, TensorArgument) for s in specs)
         return [*specs, *[OutputSpec(OutputKind.CHECK, TensorArgument(names[v])) for v in values[done:]]]
+
+    def _replaced(self, tensor: Tensor) -> str:
+        """The name of a buffer that the program sets to another tensor, which a program says by writing to it."""
+        name = next(name for name, found in {**self.state, **self.constants}.items() if found is tensor)
+        held = [(module, key) for module in module_of(self.mod).modules()
+                for place in (module._buffers, vars(module)) for key, found in place.items() if found is tensor]
+        if len(held) > 1:
+            raise RuntimeError(f"export: the program replaces the buffer {name}, which the model has under "
+                               f"{len(held)} names ({', '.join(key for _, key in held)}): the others would change with "
+                               "it; write to it in place, or clone it for the other names")
+        return name
 
     def _number(self, value: Value) -> Value:
         """A value that is computed because it may fail; not as a bool, which would have to be False."""

@@ -56,7 +56,7 @@ def _checkmetas(graph: Graph) -> None:
         require(min([*value.meta.shape, *value.meta.strides], default=0) >= 0, f"no tensor is {value.meta}")
 
 
-_NAME = re.compile(r"\w+(\.\w+)*\Z")
+_NAME = re.compile(r"[^.]+(\.[^.]+)*\Z")  # modules may have any name, such as "conv-1"
 
 
 _ORDER = (InputKind.PARAMETER, InputKind.USER_INPUT, InputKind.SIZE, InputKind.RANDOM)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rushlight.compiler.graph.facts import Fixed
+from rushlight.compiler.graph.ir import Node
 from rushlight.compiler.graph.passes import eliminate_dead, taken_apart
 from rushlight.core.op import REGISTRY, Op
 from rushlight.export.graph_signature import ExportGraphSignature, TensorArgument
@@ -39,22 +41,47 @@ def default_decompositions() -> CustomDecompTable:
     return CustomDecompTable({op: op.decomposition for op in REGISTRY.values() if op.decomposition is not None})
 
 
+class _Whole(BaseException):
+    """The parts of an op need the number behind an open size. A BaseException, as what it is made from."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op.name)
+        self.op = op
+
+
+def _parts(op: Op, function: Callable, *given: Any) -> Any:
+    try:
+        return function(*given)
+    except Fixed:
+        raise _Whole(op) from None
+
+
 def run(program: ExportedProgram, table: dict[Op, Callable] | None) -> ExportedProgram:
-    """The program with the operations of a table in parts, and parts of parts."""
+    """The program with the operations of a table in parts, and parts of parts, but for those of which the parts depend
+    on the number behind an open size, such as recurrent layers.
+    """
     table = default_decompositions() if table is None else table
     for op, function in table.items():
         if not isinstance(op, Op) or not callable(function):
             raise TypeError(f"run_decompositions: expected a table from ops to functions, got {op!r}: {function!r}; "
                             "rushlight.export.default_decompositions() is one")
-    facts = program.facts
+    facts, whole = program.facts, set[Op]()
+
+    def parts(node: Node) -> Callable | None:
+        function = None if node.op in whole else table.get(node.op)
+        return None if function is None else partial(_parts, node.op, function)
+
     with OPENING:
         if facts is not None:
             facts.open = True  # the parts may ask more about sizes; answers become guards
         try:
-            with recording():
-                graph = eliminate_dead(taken_apart(program.graph, lambda node: table.get(node.op), gradients=True))
-        except Fixed as reason:
-            raise NotImplementedError(f"run_decompositions: an open size would have to be a number: {reason}") from None
+            graph = None
+            while graph is None:
+                try:
+                    with recording():
+                        graph = eliminate_dead(taken_apart(program.graph, parts, gradients=True))
+                except _Whole as left:
+                    whole.add(left.op)
         finally:
             if facts is not None:
                 facts.open = False

@@ -246,7 +246,8 @@ class ExportedProgram:
         """The program with composed operations taken apart into those that they are defined by.
 
         `decomp_table` maps ops to functions of their operands and params; it is `default_decompositions()` when left
-        out. NotImplementedError for parts that a graph cannot say.
+        out. What can only be taken apart for one number in the place of an open size stays whole. NotImplementedError
+        for parts that a graph cannot say.
         """
         from rushlight.export.decomp_utils import run  # it captures, as this module does not
 

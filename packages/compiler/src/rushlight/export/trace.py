@@ -134,7 +134,7 @@ def _capture(name: str, model: Callable, given: list, spec: TreeSpec, sizes: Siz
     if opcodes.VERSION not in opcodes.SUPPORTED:
         raise RuntimeError(f"{name}: Python {'.'.join(map(str, opcodes.VERSION))} is not supported")
     session = Session(sizes)
-    session.exports = True
+    session.exports = session.recorder.alone = True
     session.recorder.control = control.kept
     session.recorder.graph = PlacedGraph(session.frames)
     saved = state.snapshot()

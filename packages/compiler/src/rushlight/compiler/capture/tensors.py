@@ -46,7 +46,8 @@ class Recorder(Transformed):
         self.inputs: list[Tracer] = []  # in the order of the graph's inputs
         self.by_value: dict[Value, Tracer] = {}  # the same by the graph's input
         self.by_source: dict[Source, Tracer] = {}
-        self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, by the tensor's id
+        self.alone = False  # is the graph to be a program of its own, which has each tensor once?
+        self.leaves: dict[int, Tracer] = {}  # of existing tensors that require grad, or all, by id
         self.leaf_values: dict[Value, Tracer] = {}  # see `leaves`
         self.leaf_hooks: dict[Tracer, tuple] = {}
         self.own_leaves: set[Tracer] = set()  # tensors that the program made require grad
@@ -81,15 +82,14 @@ class Recorder(Transformed):
         if found is None:
             if type(real) is not Tensor and not type(real).__module__.startswith("rushlight.nn"):
                 raise Abort(f"a tensor of class {type(real).__name__}")
-            found = self.leaves.get(id(real))
-            if found is not None:  # gradients and updates belong to a tensor, whatever path leads to it
+            if (found := self.leaves.get(id(real))) is not None:  # gradients belong to a tensor, whatever its path
                 source.tree.relate("same", found._origin, source)
                 self.by_source[source] = found
                 return found
             found = self.by_source[source] = self.tracer(self.sizes.metadata(real, source), kind=type(real))
             found._origin = source
             self.reals[id(found)] = real
-            if real._meta.requires_grad:
+            if real._meta.requires_grad or self.alone:
                 self.leaves[id(real)] = found
         return found
 
