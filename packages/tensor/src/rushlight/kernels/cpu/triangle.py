@@ -12,7 +12,7 @@ from rushlight.kernels.cpu.elementwise import bits_dtype
 from rushlight.kernels.cpu.jit import compile_source
 from rushlight.kernels.source import SHORT
 
-FEW = 16384  # elements below which a row of numpy's loops as one native call is quicker
+FEW = 32768  # elements below which a row of numpy's loops as one native call is quicker
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _CLEAR = """def kernel(lo, hi, layout, out):
     wide_vectors()
@@ -34,7 +34,7 @@ def clear_triangle(array: np.ndarray, diagonal: int, upper: bool) -> None:
     rows, n = array.shape[-2:]
     if not array.size:
         return
-    if native.enough(array.size, FEW) and array.flags.c_contiguous:
+    if array.size >= FEW and array.flags.c_contiguous:
         bits = bits_dtype(array.itemsize)
         short = SHORT[bits.name]
         source = _CLEAR.replace("ZERO", f"{short}(0)")
