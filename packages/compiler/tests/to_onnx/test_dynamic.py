@@ -114,6 +114,18 @@ def test_images_of_open_sizes_are_resized(equal_in_onnxruntime):
     equal_in_onnxruntime(resizing, randn(1, 2, 12, 16), others=others, dynamic_shapes=({2: height, 3: width},))
 
 
+def pooled(x):
+    """Windows of sizes that follow from the image's."""
+    return nn.functional.adaptive_avg_pool2d(x, (3, 2)), nn.functional.adaptive_max_pool2d(x, (3, 2))
+
+
+def test_windows_of_open_sizes_lie_side_by_side(equal_in_onnxruntime):
+    others = [(randn(1, 2, *sizes),) for sizes in ((15, 20), (6, 8))]
+    program = equal_in_onnxruntime(pooled, randn(1, 2, 12, 16), others=others,
+                                   dynamic_shapes=(dict.fromkeys((2, 3), export.Dim.AUTO),))
+    assert shapes_of(program)[0] == [[1, 2, "s0", "s1"]]
+
+
 class Spectral(nn.Module):
     """Complex weights, rotations of pairs, and Fourier transforms of signals."""
 

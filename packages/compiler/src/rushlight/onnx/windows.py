@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.onnx.builder import Builder, Ref, is_open
-from rushlight.onnx.table import row
+from rushlight.onnx.table import Refused, row
 from rushlight.ops.conv import conv_sizes
 from rushlight.ops.pool import pooled_sizes
 
@@ -17,8 +17,11 @@ _POOLED = frozenset((dtypes.float16, dtypes.float32, dtypes.float64, dtypes.int8
 
 @row("max_pool")
 def max_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple,
-             ceil_mode: bool) -> tuple[Ref, Ref]:
+             ceil_mode: bool) -> tuple[Ref, Ref | None]:
     wide = x.dtype if x.dtype in _POOLED else dtypes.float64 if x.dtype.category == 1 else dtypes.float32
+    if any(map(is_open, kernel_size)) and set(dilation) == {1}:
+        tiles, within = _tiles(o, o.cast(x, wide), x.shape, kernel_size, stride, padding, ceil_mode)
+        return o.cast(o.ReduceMax(tiles, within, keepdims=0), x.dtype), None
     values, places = o.MaxPool(o.cast(x, wide), outputs=2, kernel_shape=list(kernel_size), strides=list(stride),
                                pads=[*padding, *padding], dilations=list(dilation), ceil_mode=int(ceil_mode))
     # ONNX counts through the whole tensor, rushlight through the plane.
@@ -31,11 +34,30 @@ def avg_pool(o: Builder, x: Ref, *, kernel_size: tuple, stride: tuple, padding: 
              count_include_pad: bool, divisor: int) -> Ref:
     kind = x.dtype
     x = Ref(o.cast(x, dtypes.float64).name, dtypes.float64, x.meta) if not kind.is_floating_point else x
+    if any(map(is_open, kernel_size)) and not divisor:
+        tiles, within = _tiles(o, x, x.shape, kernel_size, stride, padding, ceil_mode)
+        return o.cast(o.ReduceMean(tiles, within, keepdims=0), kind)
     if divisor or count_include_pad and ceil_mode and any(padding):
         return o.cast(_summed(o, x, kernel_size, stride, padding, ceil_mode, divisor), kind)
     found = o.AveragePool(x, kernel_shape=list(kernel_size), strides=list(stride), pads=[*padding, *padding],
                           ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad))
     return o.cast(found, kind)
+
+
+def _tiles(o: Builder, x: Ref, shape: tuple, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool
+           ) -> tuple[Ref, tuple[int, ...]]:
+    """Windows of open size that lie side by side, as (N, C, place, within, place, within, ...), and which of these
+    dimensions lie within the windows.
+    """
+    if any(padding) or ceil_mode or any(k.terms != s.terms if is_open(k) and is_open(s) else is_open(k) or k != s
+                                        for k, s in zip(kernel_size, stride)):
+        raise Refused("the sizes of its windows depend on the inputs, and the windows do not just lie side by side")
+    count = len(kernel_size)
+    within = o.sizes(kernel_size)
+    places = o.Div(o.sizes(shape[2:]), within)
+    whole = o.Slice(x, (0,) * count, o.Mul(places, within), tuple(range(2, count + 2)))
+    pairs = o.reshape(o.Concat(o.unsqueeze(places, 1), o.unsqueeze(within, 1), axis=1), [-1])
+    return o.Reshape(whole, o.Concat(o.sizes(shape[:2]), pairs, axis=0)), tuple(range(3, 2 * count + 3, 2))
 
 
 def _summed(o: Builder, x: Ref, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, divisor: int
