@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.compiler.capture import allow, late
 from rushlight.compiler.capture.errors import Abort, Raised
-from rushlight.compiler.capture.semantics import arrays, attr, call, compare, enums, iterate, tensor
+from rushlight.compiler.capture.semantics import arrays, attr, call, compare, enums, iterate, patterns, tensor
 from rushlight.compiler.capture.session import BY_VALUE, Session, immutable, raise_
 from rushlight.compiler.capture.symbolic import symbol
 from rushlight.compiler.capture.value import (
@@ -82,6 +82,8 @@ def get_item(session: Session, value: Value, index: Value) -> Value:
     """`value[index]`."""
     if isinstance(value, TensorV) or isinstance(index, TensorV):
         return tensor.call_method(session, value, "__getitem__", [index])
+    if patterns.is_one(value):
+        return patterns.method(session, value, "__getitem__", [index], {})  # type: ignore[arg-type]
     if isinstance(value, TupleV):
         kind = Size if value.kind is Size else tuple
         return _item(session, value.items, index, "tuple", lambda items: TupleV(items, kind))
@@ -346,6 +348,9 @@ def truth(session: Session, value: Value) -> bool:
                 raise Abort(f"the truth of a {type(obj).__name__}")
             session.type_of(value)
             return bool(session.plain(value)) if isinstance(obj, int) else True
+        if type(obj) in patterns.TYPES:
+            session.type_of(value)
+            return True
         if type(obj) is list:
             found = session.as_list(value)
             if found.items is None and not found.log:

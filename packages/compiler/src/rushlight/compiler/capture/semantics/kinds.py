@@ -11,6 +11,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
+from typing import Any
 
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
@@ -100,7 +101,7 @@ def of_named_tuple(session: Session, value: TupleV, name: str) -> Value:
         return of_builtin(session, value, value.kind, name)
     if type(found) is attr.FIELD:
         node.check_identity()
-        return value.items[attr.place_of(found)]
+        return value.items[place_of(found)]
     return attr.of_made(session, value, value.kind, name, found, node)
 
 
@@ -191,3 +192,8 @@ def of_super(session: Session, value: SuperV, name: str) -> Value:
     if isinstance(found, BuiltinFunctionType):
         return constant(found)
     raise Abort(f"super().{name}")
+
+
+def place_of(field: Any) -> int:
+    """Which item a field of a named tuple is."""
+    return field.__reduce__()[1][0]

@@ -24,6 +24,7 @@ from rushlight.compiler.capture.semantics import (
     copies,
     iterate,
     outside,
+    patterns,
 )
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -370,6 +371,6 @@ CONSTRUCTORS: dict[Any, Callable] = {
 # A handler that gives None leaves the function to be interpreted.
 PYTHON_FUNCTIONS: dict[Any, Callable] = {functools.update_wrapper: _update_wrapper,
                                          contextlib.ExitStack.enter_context: _enter_context, **arrays.CONVERSIONS,
-                                         **copies.FUNCTIONS, **outside.FUNCTIONS}
+                                         **copies.FUNCTIONS, **outside.FUNCTIONS, **patterns.FUNCTIONS}
 FUNCTIONS: dict[Any, Callable] = {itertools.chain.from_iterable: _chain_of, functools.reduce: _reduce,
                                   sys.exc_info: _exc_info, **containers.FUNCTIONS}

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.compiler.capture import allow
 from rushlight.compiler.capture.errors import Abort, Raised
 from rushlight.compiler.capture.late import LateV
-from rushlight.compiler.capture.semantics import arrays, compare, container, iterate, outside, sets
+from rushlight.compiler.capture.semantics import arrays, compare, container, iterate, outside, patterns, sets
 from rushlight.compiler.capture.semantics import call as calls
 from rushlight.compiler.capture.session import Session, raise_
 from rushlight.compiler.capture.value import (
@@ -57,6 +57,8 @@ def call(session: Session, owner: Value, name: str, args: Args, kwargs: dict[str
             return arrays.method(session, owner, name, args, kwargs)
         if kind in allow.PURE_METHOD_TYPES or allow.is_leaf_object(owner.obj):
             return _pure(session, owner, name, args, kwargs)
+    if patterns.is_one(owner):
+        return patterns.method(session, owner, name, args, kwargs)  # type: ignore[arg-type]
     if isinstance(owner, Obj) and isinstance(owner.obj, TextIOBase) and not kwargs:
         return outside.stream(session, owner, name, args)
     raise Abort(f"method {name} of a {session.type_name(owner)}")
