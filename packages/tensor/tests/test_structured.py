@@ -122,3 +122,26 @@ def test_an_infinity_spoils_what_it_has_a_part_in(change, last):
     near = ~np.isfinite(got)
     assert (near | (abs(far - clean) < 1e-9)).all() and 0 < near.sum() < near[0, 1].size
     np.testing.assert_allclose(got[~near], clean[~near], rtol=1e-12, atol=1e-12)
+
+
+def test_masks_and_integers_count_as_numbers_beside_floats():
+    """The dtype that both promote to decides, as in PyTorch."""
+    numbers, mask = rushlight.tensor([[1.0, 2.0], [3.0, 5.0]]), rushlight.tensor([[True, False], [True, True]])
+    for loss in [EXPORTS[f"nn.functional.{name}"] for name in ("mse_loss", "huber_loss", "smooth_l1_loss")]:
+        assert loss(mask, numbers).item() == loss(mask.float(), numbers).item() == loss(numbers, mask).item()
+    similar = rushlight.cosine_similarity
+    assert similar(numbers, mask).tolist() == similar(numbers, mask.float()).tolist()
+    with pytest.raises(RuntimeError, match="cosine_similarity: expected a floating-point tensor, got bool"):
+        similar(mask, mask.long())
+
+
+def test_pinv_takes_a_tolerance_for_each_result():
+    """Also where the tolerances have more batch dimensions than the matrix; each row is what its number gives."""
+    a, limits = rushlight.tensor([[1.0, 2.0], [3.0, 5.0]]), [0.0, 0.5]
+    result = rushlight.linalg.pinv(a, rtol=rushlight.tensor(limits))
+    assert result.tolist() == [rushlight.linalg.pinv(a, rtol=limit).tolist() for limit in limits]
+
+
+def test_lu_takes_singular_matrices():
+    packed, pivots = rushlight.lu(rushlight.ones(2, 2))
+    assert packed.tolist() == [[1, 1], [1, 0]] and pivots.tolist() == [1, 2]

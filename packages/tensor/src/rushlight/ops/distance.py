@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from rushlight.core import dtypes
 from rushlight.core.declare import broadcast_shapes_of
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
@@ -34,12 +35,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> rushlight.cosine_similarity(rushlight.tensor([1.0, 0.0]), rushlight.tensor([2.0, 0.0]), dim=0)
         tensor(1.)
     """
-    if not (x1.dtype.is_inexact and x2.dtype.is_inexact):
+    common = dtypes.result_dtype([x1._meta, x2._meta])
+    if not common.is_inexact:
         raise RuntimeError(
-            f"cosine_similarity: expected floating-point tensors, got {x1.dtype.name} and {x2.dtype.name}"
+            f"cosine_similarity: expected a floating-point tensor, got {x1.dtype.name} and {x2.dtype.name}"
         )
     shape = broadcast_shapes_of("cosine_similarity", [x1._meta, x2._meta])
-    x1, x2 = x1.expand(shape), x2.expand(shape)
+    x1, x2 = x1.to(common).expand(shape), x2.to(common).expand(shape)
     norm1, norm2 = x1.norm(2, dim, keepdim=True), x2.norm(2, dim, keepdim=True)
     return ((x1 / norm1.clamp(min=eps)) * (x2 / norm2.clamp(min=eps))).sum(dim)
 

@@ -241,7 +241,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
 def _lu_root(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Compact LU factorization, row swaps, and info codes for `get_infos`. Raises RuntimeError without pivoting."""
     _check_pivot("lu", pivot)
-    results = lu_factor_op.apply((input,), (not get_infos,))
+    results = lu_factor_op.apply((input,), (False,))
     return LuFactorExResult(*results) if get_infos else LuFactorResult(*results[:2])
 
 

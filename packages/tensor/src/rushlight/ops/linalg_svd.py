@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.declare import structured
+from rushlight.core.declare import broadcast_shapes_of, structured
 from rushlight.core.errors import shape_text
 from rushlight.core.front import function
-from rushlight.core.meta import Meta
+from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Sample, kernel
 from rushlight.core.tensor import Tensor
 from rushlight.ops.linalg_eig import eigh_op
@@ -195,7 +195,11 @@ def _tolerances(name: str, A: Tensor, atol: Tolerance, rtol: Tolerance) -> tuple
 
 def _pinv_of(name: str, A: Tensor, atol: Tolerance, rtol: Tolerance, hermitian: bool) -> Tensor:
     check_matrix(name, "A", A._meta)
-    return pinv_op.apply((A, *_tolerances(name, A, atol, rtol)), (bool(hermitian),))
+    limits = _tolerances(name, A, atol, rtol)
+    shapes = [meta(A.dtype, A.shape[:-2]), *[x._meta for x in limits if isinstance(x, Tensor)]]
+    if len(shapes) > 1:
+        A = A.expand(*broadcast_shapes_of(name, shapes), *A.shape[-2:])
+    return pinv_op.apply((A, *limits), (bool(hermitian),))
 
 
 @function(namespace="linalg", method=False, autocast="wide")

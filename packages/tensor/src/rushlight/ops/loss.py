@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from rushlight.core import checks
+from rushlight.core import checks, dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise
 from rushlight.core.errors import shape_text
@@ -38,6 +38,14 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
             "Please ensure they have the same size.",
             stacklevel=3,
         )
+
+
+def _error(input: Tensor, target: Tensor) -> Tensor:
+    """`input - target`; a mask counts as zeros and ones beside numbers."""
+    if dtypes.bool in (input.dtype, target.dtype):
+        common = dtypes.result_dtype([input._meta, target._meta])
+        input, target = input.to(common), target.to(common)
+    return input - target
 
 
 def _weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -72,7 +80,7 @@ def mse_loss(
         tensor(2.)
     """
     _check_sizes("mse_loss", input, target)
-    error = input - target
+    error = _error(input, target)
     return _weighted("mse_loss", error * error, weight, legacy_reduction(reduction, size_average, reduce))
 
 
@@ -101,7 +109,7 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss: does not support non-positive values for delta, got {delta}")
     _check_sizes("huber_loss", input, target)
-    error = input - target
+    error = _error(input, target)
     size = error.abs()
     loss = (error * error * 0.5).where(size < delta, (size - 0.5 * delta) * delta)
     return _weighted("huber_loss", loss, weight, reduction)
@@ -123,7 +131,7 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     _check_sizes("smooth_l1_loss", input, target)
-    error = input - target
+    error = _error(input, target)
     size = error.abs()
     loss = (error * error * (0.5 / beta)).where(size < beta, size - 0.5 * beta)
     return reduced("smooth_l1_loss", loss, legacy_reduction(reduction, size_average, reduce))
@@ -321,7 +329,7 @@ def gaussian_nll_loss(
             )
     check_reduction("gaussian_nll_loss", reduction)
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the gradient does not see the floor
-    error = input - target
+    error = _error(input, target)
     loss = 0.5 * (var.log() + error * error / var)
     return reduced("gaussian_nll_loss", loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
