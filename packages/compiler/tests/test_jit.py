@@ -164,6 +164,17 @@ def test_stored_modules_need_no_source(model, tmp_path):
         only.train()(x)
 
 
+def test_stored_modules_have_all_names_of_a_tensor():
+    nn = pytest.importorskip("rushlight.nn")
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5, bias=False))
+    model[1].weight = model[0].weight
+    script, x = jit.script(model), rushlight.tensor([1, 2])
+    expected = script(x)
+    again = jit.load(stored(script))
+    assert again(x).tolist() == expected.tolist() and list(again.state_dict()) == list(model.state_dict())
+    assert again.get_submodule("0").weight is again.get_submodule("1").weight
+
+
 def test_stored_programs_have_constants_of_their_own():
     nn = pytest.importorskip("rushlight.nn")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.core import siblings
 from rushlight.core.tensor import Tensor
 from rushlight.export import readable
-from rushlight.export.graph_signature import InputKind
+from rushlight.export.graph_signature import InputKind, InputSpec
 from rushlight.export.run import Runner
 from rushlight.export.trees import build, flatten_arguments
 
@@ -101,18 +101,29 @@ def _refuse_mode(name: str) -> NoReturn:
 def _fill(module: Any, base: type, program: ExportedProgram) -> list[tuple[Any, str]]:
     """Give a module the tensors of a program; returns where those lie that are inputs, in their order."""
     places = []
-    kinds: dict[int, tuple[InputKind, bool]] = {}
     for spec in program.graph_signature.input_specs:
         if spec.target is not None:
-            hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
-            tensor = (program.constants if hidden else program.state_dict)[spec.target]
-            kinds[id(tensor)] = spec.kind, not hidden
-            places.append(place(module, base, spec.target, tensor, spec.kind, not hidden))
-    known = {spec.target for spec in program.graph_signature.input_specs}
-    for name, tensor in {**program.state_dict, **program.constants}.items():
-        if name not in known and id(tensor) in kinds:  # another name of the same tensor
-            place(module, base, name, tensor, *kinds[id(tensor)])
+            tensor, persistent = held(program, spec)
+            places.append(place(module, base, spec.target, tensor, spec.kind, persistent))
+    for name, tensor, kind, persistent in other_names(program):
+        place(module, base, name, tensor, kind, persistent)
     return places
+
+
+def held(program: ExportedProgram, spec: InputSpec) -> tuple[Tensor, bool]:
+    """The tensor that an input of a program is, and whether it belongs to the state of the model."""
+    hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
+    return (program.constants if hidden else program.state_dict)[str(spec.target)], not hidden
+
+
+def other_names(program: ExportedProgram) -> Iterator[tuple[str, Tensor, InputKind, bool]]:
+    """The names that inputs of a program have in the model beside their own, with tensor, kind, and as `held` says."""
+    specs = [spec for spec in program.graph_signature.input_specs if spec.target is not None]
+    kinds = {id(held(program, spec)[0]): (spec.kind, held(program, spec)[1]) for spec in specs}
+    known = {spec.target for spec in specs}
+    for name, tensor in {**program.state_dict, **program.constants}.items():
+        if name not in known and id(tensor) in kinds:
+            yield name, tensor, *kinds[id(tensor)]
 
 
 def place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:

@@ -8,7 +8,7 @@ from rushlight.compiler import compile
 from rushlight.core.tensor import Tensor
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.graph_signature import InputKind
-from rushlight.export.module import place, runner
+from rushlight.export.module import held, other_names, place, runner
 from rushlight.export.trees import build, flatten_arguments
 from rushlight.jit.script import ScriptFunction, classes
 from rushlight.jit.signatures import by_position
@@ -119,13 +119,15 @@ def _fill(module: Any, base: type, program: ExportedProgram, known: dict[str, tu
     for spec in program.graph_signature.input_specs:
         if spec.target is None:
             continue
-        hidden = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
-        tensor = (program.constants if hidden else program.state_dict)[spec.target]
+        tensor, persistent = held(program, spec)
         name = spec.target
         if spec.kind is InputKind.CONSTANT_TENSOR:  # each program has made its own, under the same names
             while name in known and getattr(*known[name]) is not tensor:
                 name += "_"
         if name not in known:
-            known[name] = place(module, base, name, tensor, spec.kind, not hidden)
+            known[name] = place(module, base, name, tensor, spec.kind, persistent)
         places.append(known[name])
+    for name, tensor, kind, persistent in other_names(program):
+        if name not in known:
+            known[name] = place(module, base, name, tensor, kind, persistent)
     return places
