@@ -74,6 +74,36 @@ PLACES = {
         "o = torch.ops.places.a",
         "def f(x): return o(x)", "o = torch.ops.places.b | kept = o._composed; o._composed = lambda x: x * 5 | "
         "o._composed = kept | o = torch.ops.places.a; o.register_autocast('cpu', torch.bfloat16)"),
+    "module, function or class that only gets an attribute": (
+        "import types\na = types.ModuleType('a'); b = types.ModuleType('b'); a.n = b.n = 1; m = a\n"
+        "def g(): pass\ndef h(): pass\ng.k = h.k = 1; t = g\n"
+        "class A: k = 1\nclass B: k = 1\nC = A",
+        "def f(x): seen = (a.n, b.n, g.k, h.k, A.k, B.k); m.n = 5; t.k = 6; C.k = 7; return x, seen",
+        "m = b | a.n = b.n = 1; m = a | t = h | g.k = h.k = 1; t = g | C = B | A.k = B.k = 1; C = A"),
+    "slot whose property counts how often it is asked": (
+        "log = []\nclass C: __slots__ = ('k',)\nc = C(); c.k = 2", "def f(x): return x * c.k, len(log)",
+        "C.k = property(lambda self: log.append(1) or 7)"),
+    "property of an enum": (
+        "from enum import Enum\nclass K(Enum):\n    A = 1\n    twice = property(lambda self: self._value_ * 2)",
+        "def f(x): return x * K.A.twice", "K.twice = property(lambda self: 9)"),
+    "slice that becomes another range": (
+        "s = slice(0, 2, 1)", "def f(x): return x[s]", "s = range(0, 2, 1) | s = slice(0, 2, 1)"),
+    "frozen set that becomes a set": (
+        "d = {frozenset({1}): 2.0}; k = frozenset({1})", "def f(x): return x * d[k]", "k = {1} | k = frozenset({1})"),
+    "tuple that is no longer empty": (
+        "t = ()", "def f(x): return x if t else -x", "t = (1,) | t = () | t = [] | t = (0,)"),
+    "method hidden by an instance": (
+        "class C:\n    def n(self): pass\nc = C(); c.n = 2", "def f(x): return x * c.n",
+        "C.n = property(lambda self: 9) | C.n = 3"),
+    "dict whose keys are attributes": (
+        "class D(dict): __getattr__ = dict.__getitem__\nd = D(n=2)", "def f(x): return x * d.n",
+        "D.__getattr__ = lambda self, name: 7 | del D.__getattr__"),
+    "attributes of an exception's class": (
+        "class E(Exception):\n    code = property(lambda self: 2)\n    level = 3",
+        "def f(x):\n    try: raise E()\n    except E as e: return x * e.code + e.level",
+        "E.code = property(lambda self: 5) | E.level = property(lambda self: 6) | E.level = 7"),
+    "function of numpy": (
+        "import numpy as np\ng = np.sqrt", "def f(x): return x * float(g(4.0))", "g = np.square | g = np.sqrt"),
 }
 
 

@@ -132,10 +132,11 @@ class GuardWriter:
         if node.step == "class_vars":
             self.name_of[node] = w.hold(node.example)
             return
-        key = w.literal(node.key)
-        access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "cell": f"{base}.cell_contents",
-                  "vars": f"{base}.__dict__", "adopted": f"from_numpy({base})", "len": f"len({base})",
-                  "grad": f"None if {base}._auto is None else {base}._auto.grad"}[node.step]
+        # a slot's class may have got a property of its name, which a guard must not call
+        key = w.hold(node.key.__get__) if node.step == "slot" else w.literal(node.key)
+        access = {"item": f"{base}[{key}]", "attr": f"{base}.{node.key}", "slot": f"{key}({base})",
+                  "cell": f"{base}.cell_contents", "vars": f"{base}.__dict__", "adopted": f"from_numpy({base})",
+                  "len": f"len({base})", "grad": f"None if {base}._auto is None else {base}._auto.grad"}[node.step]
         if needed(node):
             w.line(f"{self._named(node)} = {access}", 2)
         elif node.step == "item" and isinstance(node.parent.example, dict):

@@ -158,6 +158,8 @@ def path(node: Source) -> str:
         case "item":
             parent = node.parent
             return f"{path(parent.parent)}.{key}" if parent.step == "vars" else f"{base}[{key!r}]"
+        case "slot":
+            return f"{base}.{key.__name__}"
         case "cell":
             return f"{base}.cell_contents"
         case "grad":

@@ -29,6 +29,7 @@ from rushlight.compiler.capture.semantics import (
     functions,
     hooks,
     kinds,
+    patterns,
     tensor,
     transforms,
 )
@@ -91,6 +92,8 @@ def load(session: Session, value: Value, name: str) -> Value:
                 return kinds.of_enum(session, value, name)
             if arrays.is_own(value):
                 return arrays.load(session, value, name)
+            if patterns.is_one(value):
+                return patterns.load(value, name)
             if allow.is_leaf_object(obj):
                 return kinds.of_leaf_object(session, value, name)
             if type(obj) in allow.BUILTIN_TYPES:
@@ -130,11 +133,6 @@ def has(session: Session, value: Value, name: str) -> bool:
             return False
         raise
     return True
-
-
-def place_of(field: Any) -> int:
-    """Which item a field of a named tuple is."""
-    return field.__reduce__()[1][0]
 
 
 # classes
@@ -275,12 +273,12 @@ def _of_instance(session: Session, value: Value, cls: type, name: str) -> Value:
         if isinstance(found, MemberDescriptorType):
             if node is not None:
                 node.check_identity()
-            return _slot(session, value, cls, name)
+            return _slot(session, value, cls, name, found)
         if type(found) is FIELD and issubclass(cls, tuple):
             node.check_identity()
             session.check_tuple(cls)
             value.source.check("len", len(value.obj))
-            index = place_of(found)
+            index = kinds.place_of(found)
             return value.source.read("item", index, value.obj[index])
         if _says(session, found, "__set__", "__delete__"):
             return _user_descriptor(session, value, cls, found, node)
@@ -380,20 +378,20 @@ def _instance_dict(session: Session, value: Value) -> Value:
     return attributes
 
 
-def _slot(session: Session, value: Value, cls: type, name: str) -> Value:
+def _slot(session: Session, value: Value, cls: type, name: str, slot: MemberDescriptorType) -> Value:
     if isinstance(value, InstanceV):
         own = value.attrs.get(name)
         if own is None:
             return raise_(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
         return own
-    if not isinstance(value, Obj):
+    if not isinstance(value, Obj) or value.source is None:
         raise Abort(f"slots of a {session.type_name(value)}")
     key = (id(value.obj), name)
     if key in session.slots:
         return session.slots[key][2]
     try:
-        found = object.__getattribute__(value.obj, name)
+        found = slot.__get__(value.obj)
     except AttributeError:
         raise Abort(f"the empty slot {name}") from None
     session.note(value.obj, value.source)
-    return value.source.read("attr", name, found)
+    return value.source.read("slot", slot, found)
