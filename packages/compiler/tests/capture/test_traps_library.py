@@ -405,3 +405,25 @@ def test_none_that_becomes_something_else(check, what):
         return results
 
     check(scenario, captured=None)
+
+
+# what it sets up; the function; what happens between calls
+PATTERNS = {
+    "regular expressions": (
+        "import re; kept = re.sub; p = re.compile(r'a(\\d+)'); s = 'a3 b'",
+        "def f(x):\n    m = p.search(s)\n    if not m: return x, re.sub('b', 'c', s), m is None, re.match('z', s)[0]\n"
+        "    return x * int(m[1]), m.groups(), m.start(), re.findall('[ab]', s), re.split(' ', s), m.group(0)",
+        "s = 'a5 b' | s = 'zb' | p = re.compile('(b)') | s = 'a7' | p = re.compile(r'a(\\d+)') | s = 'z' | "
+        "re.sub = lambda *given: 'q' | re.sub = kept | p = re.compile('(', re.X) if s == 'a' else 5 | s = b'a'"),
+    "pattern or match that outlives the call": (
+        "import re; s = 'ab'; log = []",
+        "def f(x): m = re.search('b', s); log.append(m.span()); return x, re.compile(s)",
+        "s = 'b' | s = '(' | s = 'bb'"),
+}
+
+
+@pytest.mark.parametrize("case", PATTERNS)
+def test_patterns(case, check, calls):
+    expected = calls(*PATTERNS[case], lambda fn: fn)
+    assert calls(*PATTERNS[case], check.compile) == expected
+    assert case != "regular expressions" or check.states[0].captures > 3
