@@ -8,6 +8,7 @@ import pytest
 import rushlight
 from rushlight.core import dispatch
 from rushlight.core.errors import OutOfMemoryError
+from rushlight.core.front import EXPORTS
 
 X = rushlight.ones(3)
 
@@ -94,7 +95,7 @@ def test_operators_refuse_what_they_are_not_defined_for():
 
 
 def test_output_sizes_beyond_memory():
-    pool = rushlight.core.front.EXPORTS["nn.functional.adaptive_max_pool1d"]
+    pool = EXPORTS["nn.functional.adaptive_max_pool1d"]
     with pytest.raises(RuntimeError, match="output_size 9132760301568586890 is too large"):
         pool(rushlight.ones(2, 2, 2), 9132760301568586890)
 
@@ -120,3 +121,17 @@ def test_output_sizes_beyond_memory():
 def test_arguments_of_a_wrong_type_are_named(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: EXPORTS["nn.functional.mse_loss"](rushlight.ones(3, 1), X),
+        lambda: EXPORTS["nn.functional.softmax"](X),
+        lambda: rushlight.add(X, 1, out=rushlight.ones(2)),
+    ],
+)
+def test_warnings_name_the_line_outside_the_library(call):
+    with pytest.warns(UserWarning) as caught:
+        call()
+    assert [one.filename for one in caught] == [__file__]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 def shape_text(shape) -> str:
     """A shape as messages show it: `[2, 3]`."""
@@ -60,3 +63,11 @@ class LinAlgError(RuntimeError):
 def assert_true(condition, message: str) -> None:
     """Raise AssertionError with the message unless the condition holds: `rushlight._assert`, which model files call."""
     assert condition, message
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """`warnings.warn` from the line outside this package that led here."""
+    frame, distance = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight."):
+        frame, distance = frame.f_back, distance + 1
+    warnings.warn(message, category, stacklevel=distance)

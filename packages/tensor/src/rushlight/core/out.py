@@ -5,15 +5,13 @@ Results are computed in memory of their own and stored afterwards, so a refused 
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from rushlight.core import overlap
 from rushlight.core.dtypes import can_cast, dtype
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import shape_text, warn_caller
 from rushlight.core.layout import preserve_format, strides_for
 from rushlight.core.op import HANDLERS, Op, plan_key
 from rushlight.core.storage import address
@@ -102,22 +100,13 @@ def _check(name: str, out: Any, result: Tensor, rule: Out) -> None:
 def _store(out: Tensor, result: Tensor) -> Tensor:
     if out.shape != result.shape:
         if out.numel():
-            warnings.warn(
+            warn_caller(
                 f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which "
                 f"does not match the required output shape {shape_text(result.shape)}; reuse it for results of one "
-                "shape, or pass an out tensor that has no elements: out.resize_(0)",
-                stacklevel=_distance_to_caller(),
+                "shape, or pass an out tensor that has no elements: out.resize_(0)"
             )
         out.resize_(result.shape).as_strided_(result.shape, strides_for("out", result._meta, preserve_format))
     return out.copy_(result)
-
-
-def _distance_to_caller() -> int:
-    """The number of frames between a warning of the function that asks and the code outside this package."""
-    frame, distance = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight."):
-        frame, distance = frame.f_back, distance + 1
-    return distance
 
 
 def check_result_type(name: str, target: Tensor, result: Tensor) -> None:

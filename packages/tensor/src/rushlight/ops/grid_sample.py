@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import checks, dtypes
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import shape_text, warn_caller
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
@@ -155,7 +154,7 @@ def grid_sample(
     dtypes do not fit.
     """
     if align_corners is None:
-        warnings.warn("grid_sample: align_corners is False by default; pass it to silence this", stacklevel=2)
+        warn_caller("grid_sample: align_corners is False by default; pass it to silence this")
     return _sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
@@ -216,7 +215,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises ValueError when shapes do not fit, NotImplementedError for other numbers of dimensions.
     """
     if align_corners is None:
-        warnings.warn("affine_grid: align_corners is False by default; pass it to silence this", stacklevel=2)
+        warn_caller("affine_grid: align_corners is False by default; pass it to silence this")
     return _affine(theta, size, bool(align_corners))
 
 

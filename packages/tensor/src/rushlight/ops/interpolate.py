@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rushlight.core import dtypes
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import shape_text, warn_caller
 from rushlight.core.front import function
 from rushlight.core.layout import CHANNELS_LAST, suggested_format
 from rushlight.core.tensor import Tensor
@@ -236,19 +235,19 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of `interpolate`. Raises as that does."""
-    warnings.warn("upsample is deprecated; use interpolate instead", stacklevel=2)
+    warn_caller("upsample is deprecated; use interpolate instead")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @function(namespace="nn.functional", method=False, out=False)
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode nearest. Raises as that does."""
-    warnings.warn("upsample_nearest is deprecated; use interpolate instead", stacklevel=2)
+    warn_caller("upsample_nearest is deprecated; use interpolate instead")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @function(namespace="nn.functional", method=False, out=False)
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode bilinear and aligned corners. Raises as that does."""
-    warnings.warn("upsample_bilinear is deprecated; use interpolate instead", stacklevel=2)
+    warn_caller("upsample_bilinear is deprecated; use interpolate instead")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -4,12 +4,11 @@ margin_loss.py."""
 from __future__ import annotations
 
 import math
-import warnings
 
 from rushlight.core import checks, dtypes
 from rushlight.core import scalar as s
 from rushlight.core.declare import broadcast_shapes_of, elementwise
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import shape_text, warn_caller
 from rushlight.core.front import function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.activation import logsigmoid
@@ -32,11 +31,10 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
     """Warn when target only fits by broadcasting; RuntimeError when it does not even do that."""
     if input._meta.shape != target._meta.shape:
         broadcast_shapes_of(name, [input._meta, target._meta])
-        warnings.warn(
+        warn_caller(
             f"{name}: Using a target size ({shape_text(target.shape)}) that is different to the input size "
             f"({shape_text(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
+            "Please ensure they have the same size."
         )
 
 
@@ -255,10 +253,9 @@ def kl_div(
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     if reduction == "mean":
-        warnings.warn(
+        warn_caller(
             "kl_div: reduction 'mean' divides the total loss by both the batch size and the support size; "
-            "'batchmean' divides only by the batch size, as the definition does.",
-            stacklevel=2,
+            "'batchmean' divides only by the batch size, as the definition does."
         )
     return reduced("kl_div", loss, reduction)
 

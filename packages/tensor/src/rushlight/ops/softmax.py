@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from rushlight.core import checks
 from rushlight.core.declare import structured
 from rushlight.core.dtypes import dtype as Dtype
-from rushlight.core.errors import check_dim
+from rushlight.core.errors import check_dim, warn_caller
 from rushlight.core.front import function
 from rushlight.core.meta import Meta, meta
 from rushlight.core.native import of_loops
@@ -104,7 +102,7 @@ def _log_softmax_backward(grad: np.ndarray, output: np.ndarray, dim: int) -> np.
 
 def implicit_dim(name: str, ndim: int) -> int:
     """The dim that the functions of nn.functional take when none is given."""
-    warnings.warn(f"{name}: implicit dimension choice has been deprecated; pass dim=", UserWarning, stacklevel=3)
+    warn_caller(f"{name}: implicit dimension choice has been deprecated; pass dim=")
     return 0 if ndim in (0, 1, 3) else 1
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from rushlight.core import checks
-from rushlight.core.errors import shape_text
+from rushlight.core.errors import shape_text, warn_caller
 from rushlight.core.front import extend_tensor, function
 from rushlight.core.tensor import Tensor
 from rushlight.ops.create import from_numpy
@@ -70,10 +68,7 @@ def stft(
             raise RuntimeError("stft: return_complex is required for real inputs; pass return_complex=True")
         return_complex = True
     elif not return_complex:
-        warnings.warn(
-            "stft: results without return_complex=True are deprecated; use view_as_real on the complex result",
-            stacklevel=2,
-        )
+        warn_caller("stft: results without return_complex=True are deprecated; use view_as_real on the complex result")
     if not input.dtype.is_inexact or input.ndim not in (1, 2):
         raise RuntimeError(
             f"stft: expected a 1D or 2D tensor of floating-point or complex values, got {input.dtype.name} of shape "
