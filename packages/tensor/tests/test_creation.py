@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,13 @@ def test_tensors_of_one_element_are_numbers_in_lists():
     assert rushlight.tensor([one, 2, one[None]]).tolist() == [1.5, 2, 1.5]
     assert rushlight.tensor([[one], [one[0]]]).tolist() == [[1.5], [1.5]]
     assert rushlight.tensor([rushlight.arange(2), rushlight.arange(2)]).tolist() == [[0, 1], [0, 1]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_a_dtype_are_infinite():
+    assert rushlight.tensor([1e39, -1e39, 1.0]).tolist() == [math.inf, -math.inf, 1]
+    assert rushlight.tensor(np.float64(1e6), dtype=rushlight.float16).item() == math.inf
+    assert rushlight.tensor([1 << 200], dtype=rushlight.float32).tolist() == [math.inf]
 
 
 def test_searches_compare_dtypes_in_their_common_one():

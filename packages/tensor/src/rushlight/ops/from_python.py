@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.core import dtypes
 from rushlight.core.dtypes import dtype
+from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor
 
 _BEYOND = "tensor: Overflow when unpacking long long: an integer exceeds int64"
@@ -19,23 +20,28 @@ def array_of(data: Any, dtype: dtype | None) -> np.ndarray:
         data = data.detach().cpu()._array
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.array(data, order="C")
-        return array if dtype is None else array.astype(dtype.numpy, copy=False)
+        return array if dtype is None else _cast(array, dtype)
     array = _nested_array(data)
     if array.dtype == object:
         return _of_large_integers(array, dtype)
     if dtype is not None:
         _check_range(array, dtype)
-        return array.astype(dtype.numpy, copy=False)
+        return _cast(array, dtype)
     floating = dtypes.get_default_dtype()
     if not array.size and array.dtype.kind == "f":
         return array.astype(floating.numpy)
     if array.dtype.char in "dD":
         if isinstance(_first(data), (np.generic, np.ndarray)):
             return array  # numpy's numbers have a dtype, Python's get the default one
-        return array.astype((floating if array.dtype.kind == "f" else floating.to_complex()).numpy, copy=False)
+        return _cast(array, floating if array.dtype.kind == "f" else floating.to_complex())
     if array.dtype == np.uint64:
         raise ValueError(f"{_BEYOND}; pass dtype=rushlight.uint64")
     return array
+
+
+def _cast(array: np.ndarray, wanted: dtype) -> np.ndarray:
+    """The array in another dtype; numbers that a floating one cannot hold are infinite there."""
+    return array if array.dtype == wanted.numpy else quiet(array.astype, wanted.numpy)
 
 
 def _first(data: Any) -> Any:
@@ -70,7 +76,7 @@ def _of_large_integers(array: np.ndarray, wanted: dtype | None) -> np.ndarray:
         raise OverflowError(f"tensor: an int is negative or too big to convert to uint64: {array.min()}, {array.max()}")
     if wanted is None or wanted.category == 1:
         raise ValueError(f"{_BEYOND}; pass dtype=rushlight.float64 if the digits do not matter")
-    return (array != 0 if wanted is dtypes.bool else array.astype(np.float64)).astype(wanted.numpy)
+    return _cast(array != 0 if wanted is dtypes.bool else array.astype(np.float64), wanted)
 
 
 def _nested_array(data: Any) -> np.ndarray:
