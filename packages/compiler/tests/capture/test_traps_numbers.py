@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 
 import pytest
@@ -197,6 +198,17 @@ def test_expressions_of_changing_numbers(place, check, calls):
     assert calls(*texts, check.compile) == expected
     if variants is not None:
         assert sum(state.captures for state in check.states) == variants, [s.recompiles for s in check.states]
+
+
+def test_a_number_beyond_the_dtype_is_infinite_without_a_word(check):
+    def scenario(compile):
+        f = compile(lambda x, a: x * a)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            results = [f(ones(), a) for a in (0.5, 1.5, 1e39, 2.5)]
+        return results, [str(x.message) for x in said]
+
+    check(scenario, variants=2)
 
 
 def test_a_list_that_grows_gets_few_variants(check):

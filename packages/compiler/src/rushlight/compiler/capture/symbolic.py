@@ -25,6 +25,7 @@ from rushlight.compiler.graph.symbolic import SYMBOLS, Sym, SymFloat, as_ratio, 
 from rushlight.core import dtypes
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import Op
+from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor, wrap
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -292,4 +293,4 @@ def listed(session: Any, items: list[Value], dtype: dtypes.dtype | None) -> Valu
 
 def scalar(number: Any, of: Meta) -> Tensor:
     """The tensor of a number, or of a list of them, in the dtype in which it would be used."""
-    return wrap(np.array(number, of.numpy), of)
+    return wrap(quiet(np.array, number, of.numpy), of)
