@@ -9,6 +9,8 @@ import functools
 import io
 import itertools
 import operator
+import re
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from typing import NamedTuple
 
@@ -420,6 +422,28 @@ PATTERNS = {
         "def f(x): m = re.search('b', s); log.append(m.span()); return x, re.compile(s)",
         "s = 'b' | s = '(' | s = 'bb'"),
 }
+
+
+@pytest.mark.parametrize("flags", [re.DEBUG, 128])
+def test_a_pattern_that_is_printed(flags, check, capsys):
+    def scenario(compile):
+        f = compile(lambda x: x * len(re.findall("b", "abb", flags)))
+        return [(f(ones()), capsys.readouterr().out) for _ in range(2)]
+
+    check(scenario, captured=False)
+
+
+def test_a_pattern_that_python_warns_of(check):
+    def scenario(compile):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            f, results = compile(lambda x: x * len(re.findall("[[b]", "abb"))), []
+            for _ in range(2):
+                re.purge()
+                results.append(f(ones()))
+        return results, [str(x.message) for x in said]
+
+    check(scenario, captured=False)
 
 
 @pytest.mark.parametrize("case", PATTERNS)

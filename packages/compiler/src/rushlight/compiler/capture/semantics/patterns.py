@@ -1,8 +1,12 @@
-"""Regular expressions over texts that are known: they run natively, and neither patterns nor matches ever change."""
+"""Regular expressions over texts that are known: they run natively, and neither patterns nor matches ever change.
+
+What tells people something is left to eager execution: patterns that Python warns of, and `re.DEBUG`.
+"""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +53,11 @@ def _run(session: Session, function: Callable, args: Args, kwargs: Kwargs) -> Va
     given = [_plain(session, x) for x in args]
     named = {name: _plain(session, x) for name, x in kwargs.items()}
     try:
-        return _value(function(*given, **named))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # so that `re` does not keep the pattern, and warns again
+            return _value(function(*given, **named))
+    except Warning as said:
+        raise Abort(f"a regular expression that Python warns of: {said}") from None
     except Exception as error:
         raise Raised(error.with_traceback(None)) from None
 
@@ -61,7 +69,12 @@ def _value(found: Any) -> Value:
 
 
 def _native(function: Callable) -> Callable:
-    return lambda session, args, kwargs: _run(session, function, args, kwargs)
+    def call(session: Session, args: Args, kwargs: Kwargs) -> Value:
+        if any(isinstance(x, Obj) and isinstance(x.obj, int) and x.obj & re.DEBUG for x in (*args, *kwargs.values())):
+            raise Abort("a pattern that is printed")
+        return _run(session, function, args, kwargs)
+
+    return call
 
 
 FUNCTIONS = {f: _native(f) for f in (re.match, re.search, re.fullmatch, re.findall, re.split, re.sub, re.subn,
