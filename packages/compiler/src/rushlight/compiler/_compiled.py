@@ -32,6 +32,7 @@ class Compiled:
         self.captures = 0
         self.waiting = 0
         self.lengths: list[tuple[str, int] | None] = []  # see `_grows`
+        self.grown = 0
         self.decides = True
         self.outcomes = 0  # decisions that came out in a way for which there is no variant, nor will be
         self.tried = threading.local()  # the paths that the calls of this thread are trying
@@ -137,15 +138,15 @@ class Compiled:
         """Was a container longer by as much in each of the last calls, so that the next variant would fit none either?
         Then it is tried again after some calls: the container may have come to its end.
         """
-        last = [*self.lengths[-2:], reason.length]
-        self.lengths.append(reason.length)
+        last = self.lengths = [*self.lengths[-2:], reason.length]
         if len(last) < 3 or any(x is None for x in last) or len({x[0] for x in last}) > 1:  # type: ignore[index]
             return False
         first, second, third = [x[1] for x in last]  # type: ignore[index]
         if not first < second or second - first != third - second:
             return False
-        self.lengths.append(None)
-        self.waiting = _config.RETRY_AFTER[min(1 + self.lengths.count(None), len(_config.RETRY_AFTER) - 1)]
+        self.lengths = []
+        self.grown += 1
+        self.waiting = _config.RETRY_AFTER[min(1 + self.grown, len(_config.RETRY_AFTER) - 1)]
         _logs.log("recompiles", f"{self.name}: {reason.text}, and so it was in the calls before; the next "
                                 f"{self.waiting} that fit no variant run eagerly")
         return True
@@ -192,7 +193,7 @@ class Compiled:
         with self.lock:
             self.entries, self.aborts, self.recompiles = [], [], []
             self.policy = Policy(self.options.get("dynamic"), fractions=True)
-            self.waiting = self.outcomes = 0
+            self.waiting = self.outcomes = self.grown = 0
             self.lengths = []
             self.decides = True
 
