@@ -186,6 +186,13 @@ def test_numbers_beyond_a_dtype_are_infinite():
     assert rushlight.tensor([1 << 200], dtype=rushlight.float32).tolist() == [math.inf]
 
 
+def test_large_integers_beside_floats_are_floats():
+    assert rushlight.tensor([1 << 70, 0.5, True]).tolist() == [2.0**70, 0.5, 1]
+    assert rushlight.tensor([[-1 << 70], [1j]]).tolist() == [[-(2.0**70)], [1j]]
+    with pytest.raises(OverflowError, match="too large to convert"):
+        rushlight.tensor([10**400, 0.5])
+
+
 def test_searches_compare_dtypes_in_their_common_one():
     edges = rushlight.tensor([1, 2, 3])
     assert rushlight.searchsorted(edges, rushlight.tensor([1.5, 2.5, -1])).tolist() == [1, 2, 0]

@@ -98,8 +98,8 @@ def _nested_array(data: Any) -> np.ndarray:
     strangers = [x for x in array.flat if not isinstance(x, (bool, int, float, complex))]
     if not strangers and array.dtype == object and all(isinstance(x, int) for x in array.flat):
         return array
-    if not strangers:
-        raise ValueError("tensor: Overflow when unpacking long long: an integer is too large for any integer dtype")
+    if not strangers:  # a float beside large integers makes floats of them
+        return array.astype(np.complex128 if any(isinstance(x, complex) for x in array.flat) else np.float64)
     error = TypeError if isinstance(strangers[0], str) else RuntimeError
     raise error(
         f"tensor: data must be numbers, could not infer dtype of {type(strangers[0]).__name__} (invalid data type)"
