@@ -71,6 +71,11 @@ DISTRIBUTIONS = {
     "large poisson": (lambda: rushlight.poisson(rushlight.full((N,), 40.0)), 40, 40**0.5),
     "small binomial": (lambda: rushlight.binomial(rushlight.full((N,), 6.0), rushlight.tensor(0.3)), 1.8, 1.26**0.5),
     "large binomial": (lambda: rushlight.binomial(rushlight.full((N,), 90.0), rushlight.tensor(0.7)), 63, 18.9**0.5),
+    "huge binomial": (
+        lambda: rushlight.binomial(rushlight.full((N,), 1e18).double(), rushlight.tensor(4e-17).double()),
+        40,
+        40**0.5,
+    ),
     "multinomial": (lambda: rushlight.multinomial(rushlight.tensor([1.0, 2.0, 7.0]), N, True), 1.6, 0.44**0.5),
 }
 

@@ -68,8 +68,6 @@ def _by_rejection(result: np.ndarray, n: np.ndarray, p: np.ndarray, left: np.nda
 
     Source: W. Hormann, "The generation of binomial random variates", 1993, algorithm BTRS.
     """
-    from scipy.special import gammaln
-
     for turn in range(ROUNDS):
         if not left.size:
             return
@@ -82,15 +80,36 @@ def _by_rejection(result: np.ndarray, n: np.ndarray, p: np.ndarray, left: np.nda
         us = 0.5 - np.abs(u)
         k = np.floor((2 * a / us + b) * u + trials * chance + 0.5)
         quick = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
-        mode = np.floor((trials + 1) * chance)
         with np.errstate(all="ignore"):
-            exact = np.log(v * (2.83 + 5.1 / b) * spread / (a / (us * us) + b)) <= (
-                gammaln(mode + 1) + gammaln(trials - mode + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
-                + (k - mode) * np.log(chance / (1 - chance))
-            )  # fmt: skip
+            exact = np.log(v * (2.83 + 5.1 / b) * spread / (a / (us * us) + b)) <= _log_ratio(k, trials, chance)
         taken = quick | ((k >= 0) & (k <= trials) & exact)
         result[left[taken]] = k[taken]
         left = left[~taken]
+
+
+def _log_ratio(k: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The logarithm of k's probability over that of the mode.
+
+    Factorials by Stirling's formula, whose large terms are subtracted by hand: log n! itself has no digits left for
+    the difference from n = 1e14 on.
+    """
+    mode = np.floor((n + 1) * p)
+    away = k - mode
+    return (
+        away * np.log(p / (1 - p) * (n - k + 1) / (k + 1))
+        - (mode + 0.5) * np.log1p(away / (mode + 1))
+        - (n - mode + 0.5) * np.log1p(-away / (n - mode + 1))
+        + (_tail(mode) + _tail(n - mode) - _tail(k) - _tail(n - k))
+    )
+
+
+def _tail(x: np.ndarray) -> np.ndarray:
+    """What log x! has beyond (x + 1/2) log(x + 1) - (x + 1) + log(2 pi) / 2."""
+    from scipy.special import gammaln
+
+    y = x + 1
+    series = (1 / 12 - (1 / 360 - 1 / 1260 / (y * y)) / (y * y)) / y
+    return np.where(y < 16, gammaln(y) - (x + 0.5) * np.log(y) + y - 0.5 * np.log(2 * np.pi), series)
 
 
 @function(method=False, out=False)
