@@ -161,7 +161,7 @@ def _bounded_loop(
 
         def run(result: np.ndarray, *operands: np.ndarray) -> None:
             nonlocal exact
-            if largest(np.empty((), compute), *operands, axes=axes) <= limit:
+            if float(largest(np.empty((), compute), *operands, axes=axes)) <= limit:
                 quick(result, *operands)
             else:
                 exact = exact or bind()
