@@ -7,6 +7,7 @@ its gradient. It is called as `rushlight.ops.namespace.name(...)`.
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
@@ -126,8 +127,9 @@ class CustomOpDef:
             if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype is rushlight.float64:
                 return x
             kind = self._casts.get(x.device.type)
-            active = kind is not None and rushlight.is_autocast_enabled(x.device.type)
-            return x.to(kind) if active else x
+            if kind is None or "rushlight.amp" not in sys.modules:  # which another package has, and regions are made of
+                return x
+            return x.to(kind) if rushlight.is_autocast_enabled(x.device.type) else x
 
         return tuple(map(cast, args)), {key: cast(x) for key, x in kwargs.items()}
 
