@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from rushlight.compiler.capture import state
+from rushlight.compiler.capture.symbolic import scalar
 from rushlight.compiler.lazy import trie
 from rushlight.compiler.lazy.record import RECORDS, Programs, Record
 from rushlight.compiler.lazy.take import taking
@@ -16,7 +15,7 @@ from rushlight.core import dispatch, dtypes, eager
 from rushlight.core.meta import meta
 from rushlight.core.op import WATCHERS, Op
 from rushlight.core.storage import ADDRESSED
-from rushlight.core.tensor import Tensor, wrap
+from rushlight.core.tensor import Tensor
 
 _new = object.__new__
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -197,7 +196,7 @@ def _opened(node: Node, key: tuple, operands: tuple) -> tuple | None:
     if same < MOST_NUMBERS:
         return None
     m = meta(tensors[0].dtype, ())
-    return tuple([wrap(np.array(x, m.numpy), m) if i in places else x for i, x in enumerate(operands)])
+    return tuple([scalar(x, m) if i in places else x for i, x in enumerate(operands)])
 
 
 _FLOATS = (dtypes.float32, dtypes.float64)

@@ -16,6 +16,7 @@ from rushlight.compiler.graph.values import Values
 from rushlight.core import declare, dtypes
 from rushlight.core.meta import Meta, meta
 from rushlight.core.op import meta_of
+from rushlight.core.quiet import quiet
 from rushlight.core.tensor import Tensor, wrap
 
 _PLAIN = (dtypes.float32, dtypes.float64, dtypes.int64)
@@ -43,7 +44,7 @@ def numbers_apart(graph: Graph) -> tuple[Graph, list[tuple[Any, Meta]]]:
 
 def tensors_at(numbers: list[tuple[Any, Meta]], values: Values) -> list[Tensor]:
     """The tensors for some sizes."""
-    return [wrap(np.array(values.value(x), m.numpy), m) for x, m in numbers]
+    return [wrap(quiet(np.array, values.value(x), m.numpy), m) for x, m in numbers]
 
 
 def _seen_in(node: Node) -> Meta | None:
