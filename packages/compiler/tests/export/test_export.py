@@ -202,6 +202,25 @@ def test_a_tensor_of_several_names_is_one_input():
         export(TwoNames(replaced=True), (x,))
 
 
+@pytest.mark.parametrize("kept", [{"a"}, {"b"}, {"a", "b"}, set()])
+def test_each_name_of_a_buffer_is_kept_or_not(kept):
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            shared = rushlight.ones(2)
+            for name in ("a", "b"):
+                self.register_buffer(name, shared, persistent=name in kept)
+
+        def forward(self, x):
+            return x + self.a + self.b
+
+    program, file = export(Shared(), (rushlight.ones(2),)), io.BytesIO()
+    rushlight.export.save(program, file)
+    for one in (program, rushlight.export.load(io.BytesIO(file.getvalue()))):
+        assert {*one.state_dict} == {*one.module().state_dict()} == kept
+        assert {name for name, _ in one.module().named_buffers(remove_duplicate=False)} == {"a", "b"}
+
+
 def test_writes_to_python_state():
     model = Attribute()
     with pytest.warns(UserWarning, match=r"calls.*register_buffer"):

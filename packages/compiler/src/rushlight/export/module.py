@@ -119,11 +119,12 @@ def held(program: ExportedProgram, spec: InputSpec) -> tuple[Tensor, bool]:
 def other_names(program: ExportedProgram) -> Iterator[tuple[str, Tensor, InputKind, bool]]:
     """The names that inputs of a program have in the model beside their own, with tensor, kind, and as `held` says."""
     specs = [spec for spec in program.graph_signature.input_specs if spec.target is not None]
-    kinds = {id(held(program, spec)[0]): (spec.kind, held(program, spec)[1]) for spec in specs}
+    kinds = {id(held(program, spec)[0]): spec.kind for spec in specs}
     known = {spec.target for spec in specs}
-    for name, tensor in {**program.state_dict, **program.constants}.items():
-        if name not in known and id(tensor) in kinds:
-            yield name, tensor, *kinds[id(tensor)]
+    for tensors, persistent in ((program.state_dict, True), (program.constants, False)):
+        for name, tensor in tensors.items():
+            if name not in known and id(tensor) in kinds:
+                yield name, tensor, kinds[id(tensor)], persistent
 
 
 def place(module: Any, base: type, target: str, tensor: Tensor, kind: InputKind, persistent: bool) -> tuple[Any, str]:
