@@ -178,7 +178,8 @@ def layer_norm_backward(
     if x.size >= native.WORTH and x.dtype.char in "fd" and all(v is None or v.dtype == x.dtype for v in (grad, weight)):
         out, start = allocator.empty((count, size), x.dtype), 0
         backward = native.compiled(_LAYER_NORM_BACKWARD, "TTTTTTTT", x.dtype)
-        scale, middles, rstds = _or(weight, size, 1, x.dtype), mean.reshape(-1), rstd.reshape(-1)
+        scale = _or(weight, size, 1, x.dtype)
+        middles, rstds = (np.ascontiguousarray(v).reshape(-1) for v in (mean, rstd))
         sums = []
         for part in native.parts(x.shape, lead, grad, x):
             rows, grads = (copy.dense(v[part]).reshape(-1, size) for v in (x, grad))
