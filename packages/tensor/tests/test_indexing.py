@@ -152,6 +152,13 @@ def test_masks_fill_select_and_store(shape):
     assert np.array_equal(x.numpy(), np.where(mask, 2, a).astype(np.float32))
 
 
+def test_a_mask_may_be_what_is_written():
+    x = rushlight.from_numpy(np.random.default_rng(0).random((300, 300)) < 0.5)
+    source = rushlight.from_numpy(np.random.default_rng(1).random(90_000) < 0.5)
+    wanted = x.clone().masked_scatter_(x.t().clone(), source)
+    assert x.masked_scatter_(x.t(), source).equal(wanted)
+
+
 @given(st.data())
 def test_gather_takes_back_what_scatter_put(data):
     rows, columns = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))

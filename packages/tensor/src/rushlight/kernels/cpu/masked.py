@@ -152,8 +152,7 @@ def select_where(array: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def store_where(target: np.ndarray, mask: np.ndarray, source: np.ndarray) -> None:
     """Store elements of a source, in row-major order, where a mask of the target's shape is True; there must be
     enough."""
-    if np.may_share_memory(target, source):
-        source = source.copy()
+    mask, source = [x.copy() if np.may_share_memory(target, x) else x for x in (mask, source)]
     if target.size < WORTH or not all(x.flags.c_contiguous for x in (target, mask, source)):
         values = source.reshape(-1) if source.flags.c_contiguous else source.flat  # whose slices are copies
         start = 0
