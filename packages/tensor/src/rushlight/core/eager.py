@@ -153,7 +153,7 @@ def _enough_for_loop(m: Meta, dim: tuple[int, ...], out: Meta) -> bool:
     few = 512
     if m.dtype in dtypes.HALF and m.ndim:
         few = 1  # numpy converts them
-    elif m.contiguous and m.dtype is out.dtype and (not out.ndim or dim == (m.ndim - 1,)):
+    elif m.contiguous and m.dtype is out.dtype and dim == tuple(range(m.ndim - len(dim), m.ndim)):
         few = LARGE
     enough = m.numel >= LARGE or m.numel >= few and native.installed()
     return enough and not (out.dtype.is_complex or m.dtype.is_complex)
